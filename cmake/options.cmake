@@ -54,7 +54,7 @@ endif()
 
 # hvdray_sources(OUT NAME SOURCES...): the sources of target NAME; with HVDRAY_UNITY, generated sources that include
 # up to twenty of them each. Their includes start at the top of the tree, so every clone hits the compiler cache. A
-# source with its own properties (compile definitions) stays alone.
+# source with its own properties (compile definitions or options) stays alone.
 function(hvdray_sources out name)
   if(NOT HVDRAY_UNITY)
     set(${out} ${ARGN} PARENT_SCOPE)
@@ -64,9 +64,10 @@ function(hvdray_sources out name)
   set(paths)
   foreach(source IN LISTS ARGN)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
     cmake_path(IS_PREFIX CMAKE_BINARY_DIR ${path} is_generated)
-    if(definitions OR is_generated)
+    if(definitions OR options OR is_generated)
       list(APPEND result ${source})
       continue()
     endif()

@@ -6,7 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/environ.h"
 #include "base/result.h"
@@ -14,30 +17,161 @@
 
 namespace hvdray {
 
-enum class DataType : uint8_t { kUint8, kInt32, kInt64, kFloat32, kFloat64 };
-enum class ReduceOp : uint8_t { kSum, kProduct, kMin, kMax };
+enum class DataType : uint8_t {
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUint8,
+  kFloat16,   ///< IEEE 754 binary16.
+  kBfloat16,  ///< The upper half of a float32.
+  kFloat32,
+  kFloat64,
+};
+
+/// Integers wrap. Each result is rounded once from a sum in float32 for the 16-bit floats where
+/// ranks share memory, once a step on a network. A NaN of any rank makes the result a NaN.
+enum class ReduceOp : uint8_t {
+  kSum,
+  kAverage,  ///< The sum divided by the number of ranks; for integers rounded towards zero.
+  kMin,
+  kMax,
+  kProduct,
+  kBitAnd,  ///< The bitwise ones are for integers only.
+  kBitOr,
+  kBitXor,
+};
 
 /// Bytes of one element.
 size_t SizeOf(DataType dtype);
+/// "float32", "bfloat16", …
+std::string_view NameOf(DataType dtype);
+/// "sum", "bit_and", …
+std::string_view NameOf(ReduceOp op);
 
-/// All ranks call the same operations in the same order with the same count, dtype, op and root.
-/// Blocks: until this rank's part is done. Threads: one caller at a time per communicator.
-/// Errors: kAborted when a peer left (the generation is over: build a new communicator),
-/// kDeadlineExceeded when a peer did not come in time.
+enum class Collective : uint8_t {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kBarrier,
+  kSend,
+  kRecv,
+};
+
+/// "all_reduce", "send", …
+std::string_view NameOf(Collective kind);
+
+/// One call, as data: Communicator's methods fill it. Borrows the buffers.
+struct Operation {
+  Collective kind = Collective::kBarrier;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;  ///< Elements, as the method of that name counts them.
+  DataType dtype = DataType::kUint8;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;                         ///< The peer of kSend and kRecv.
+  std::span<const size_t> send_counts;  ///< Elements for each rank; empty: `count` for each.
+  std::span<const size_t> recv_counts;  ///< Elements from each rank; empty: `count` from each.
+};
+
+/// One of the tensors of GroupAllReduce(), in place.
+struct Tensor {
+  void* data = nullptr;
+  size_t count = 0;
+};
+
+/// All ranks call the same operations in the same order with the same kind, count, dtype, op and
+/// root (but send and recv, which concern two of them). Where they don't, the calls end within the
+/// timeout with an error or with meaningless values, but touch no memory outside their buffers;
+/// HVDRAY_CHECK_COLLECTIVES=1 compares all calls first and tells the two that differ (kUsage).
+///
+/// Buffers are host memory of any alignment. They are the same (in place, said with each method) or
+/// don't overlap: kUsage. A count of 0 does nothing.
+///
+/// Blocks: until this rank's part is done. Threads: one caller at a time; Abort() from any thread.
+/// Errors: kUsage before anything happens; kAborted when a peer has died or left or has called
+/// Abort(), kDeadlineExceeded when one did not come within the timeout. After these two every
+/// further call of every rank fails with kAborted: build a new communicator.
+///
+/// The same input gives the same bits on every rank and in every run of the same ranks.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
-  /// Reduces `count` elements over all ranks; every rank gets the result in `recv`.
-  /// send, recv: `count` elements of `dtype` in host memory; may be equal (in place).
-  virtual Status AllReduce(const void* send, void* recv, size_t count, DataType dtype,
-                           ReduceOp op) = 0;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// How ranks reach each other: "single", "shm", "gloo".
+  virtual std::string_view backend() const = 0;
+
+  /// Reduces `count` elements over all ranks; every rank gets the result. In place: send == recv.
+  Status AllReduce(const void* send, void* recv, size_t count, DataType dtype, ReduceOp op);
+  /// As AllReduce(), but only `root` gets the result; `recv` is used there only.
+  Status Reduce(const void* send, void* recv, size_t count, DataType dtype, ReduceOp op, int root);
   /// Copies `count` elements from `root`'s buffer into everybody's.
-  virtual Status Broadcast(void* buffer, size_t count, DataType dtype, int root) = 0;
+  Status Broadcast(void* buffer, size_t count, DataType dtype, int root);
+  /// Everybody gets the `count` elements of each rank, in the order of ranks.
+  /// In place: send == recv + rank * count.
+  Status AllGather(const void* send, void* recv, size_t count, DataType dtype);
+  /// As AllGather() with counts[i] elements of rank i, the same counts on all ranks.
+  /// In place: send is where this rank's part of recv begins.
+  Status AllGatherV(const void* send, void* recv, std::span<const size_t> counts, DataType dtype);
+  /// Reduces size * count elements; rank i gets the i-th `count`. In place: recv == send +
+  /// rank * count.
+  Status ReduceScatter(const void* send, void* recv, size_t count, DataType dtype, ReduceOp op);
+  /// Sends the j-th `count` elements to rank j, and gets as many from each. In place: send == recv.
+  Status AllToAll(const void* send, void* recv, size_t count, DataType dtype);
+  /// As AllToAll() with send_counts[j] elements for rank j, recv_counts[i] from rank i, each packed
+  /// one after the other. Never in place.
+  Status AllToAllV(const void* send, std::span<const size_t> send_counts, void* recv,
+                   std::span<const size_t> recv_counts, DataType dtype);
+  /// `root` gets the `count` elements of each rank; `recv` is used there only. In place on root:
+  /// send == recv + rank * count.
+  Status Gather(const void* send, void* recv, size_t count, DataType dtype, int root);
+  /// Rank i gets the i-th `count` elements of `root`'s send, which is used there only. In place on
+  /// root: recv == send + rank * count.
+  Status Scatter(const void* send, void* recv, size_t count, DataType dtype, int root);
   /// Returns when every rank has called it.
-  virtual Status Barrier() = 0;
+  Status Barrier();
+  /// Returns when the buffer may be used again, which may be before `peer` receives or only then.
+  Status Send(const void* buffer, size_t count, DataType dtype, int peer);
+  /// Gets what `peer` sends next to this rank: the same count and dtype.
+  Status Recv(void* buffer, size_t count, DataType dtype, int peer);
+
+  /// All-reduces many tensors as few: they are packed into a buffer of this communicator (at most
+  /// 64 MiB at once), reduced and unpacked: two copies of each byte instead of one operation each.
+  Status GroupAllReduce(std::span<const Tensor> tensors, DataType dtype, ReduceOp op);
+
+  /// Runs any of the above.
+  Status Run(const Operation& operation);
+
+  /// Ends the operations of all ranks, now and for ever, with kAborted.
+  virtual void Abort() = 0;
+
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+
+ private:
+  friend class CheckingCommunicator;
+
+  /// `operation` is valid, its count is not 0, and there is more than one rank.
+  virtual Status Execute(const Operation& operation) = 0;
+
+  int rank_;
+  int size_;
+  std::vector<char> fusion_buffer_;
+};
+
+enum class Backend : uint8_t {
+  kAuto,  ///< kShm if all ranks share memory, else kGloo.
+  kShm,   ///< Memory that all ranks map. Errors: kNotSupported naming a rank that can't.
+  kGloo,  ///< TCP between all ranks.
 };
 
 struct CommunicatorOptions {
@@ -48,19 +182,31 @@ struct CommunicatorOptions {
   std::string interface;  ///< Gloo binds its first address; empty: the one of the host name.
   std::string scope;  ///< Of the store's keys; the same on all ranks, new for each communicator.
   Duration timeout{std::chrono::seconds(30)};  ///< Of the rendezvous and of each operation.
+  Backend backend = Backend::kAuto;
+  bool is_checking = false;  ///< Compares all calls of all ranks: slow.
 };
 
 /// Reads what hvdray (or horovodrun) gives its workers: HOROVOD_RANK, HOROVOD_SIZE,
 /// HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT, HOROVOD_GLOO_IFACE, HOROVOD_GLOO_TIMEOUT_SECONDS,
-/// HVDRAY_GENERATION. Without a rendezvous: one process, as Horovod has it.
+/// HVDRAY_GENERATION; and HVDRAY_COLLECTIVE (auto, shm, gloo), HVDRAY_CHECK_COLLECTIVES (0, 1).
+/// Without a rendezvous: one process, as Horovod has it.
 /// `name` sets communicators of one process apart. Errors: kSpecInvalid naming the variable.
 Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environment,
                                                     const std::string& name);
 
-/// Over TCP between all ranks, meeting through the rendezvous; in one process for size 1. Has the
-/// process ignore SIGPIPE where that signal has its default meaning: a lost peer is an error to
-/// return.
-Result<std::unique_ptr<Communicator>> MakeGlooCommunicator(const CommunicatorOptions& options);
+/// Meets the other ranks through the rendezvous; all of them call it. Blocks.
+/// Has the process ignore SIGPIPE where that signal has its default meaning and Gloo is used: a
+/// lost peer is an error to return.
+/// Errors: kDeadlineExceeded naming a rank that did not come, kHostUnreachable (no rendezvous),
+/// kNotSupported (the backend is not possible here), kOutOfResources, kAborted, kSystem.
+Result<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions& options);
+
+/// A communicator of some ranks of `options`, in the order of `members`, which is the same on all
+/// of them; only they call it. Its scope is made of the members: make one of the same members
+/// twice in one scope only after the first is gone on all ranks. Errors: as MakeCommunicator();
+/// kUsage when this rank is not among them, or one is there twice.
+Result<std::unique_ptr<Communicator>> MakeSubCommunicator(const CommunicatorOptions& options,
+                                                          std::span<const int> members);
 
 }  // namespace hvdray
 

@@ -21,21 +21,16 @@ Result<int> ReadInt(const Environment& environment, const std::string& name, int
   return value;
 }
 
-}  // namespace
-
-size_t SizeOf(DataType dtype) {
-  switch (dtype) {
-    case DataType::kUint8:
-      return 1;
-    case DataType::kInt32:
-    case DataType::kFloat32:
-      return 4;
-    case DataType::kInt64:
-    case DataType::kFloat64:
-      return 8;
-  }
-  return 0;
+Result<Backend> ReadBackend(const Environment& environment) {
+  const std::string text = environment.GetOr("HVDRAY_COLLECTIVE", "auto");
+  if (text == "auto") return Backend::kAuto;
+  if (text == "shm") return Backend::kShm;
+  if (text == "gloo") return Backend::kGloo;
+  return Status(ErrorCode::kSpecInvalid,
+                fmt::format("HVDRAY_COLLECTIVE={} is none of auto, shm, gloo", text));
 }
+
+}  // namespace
 
 Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environment,
                                                     const std::string& name) {
@@ -57,6 +52,10 @@ Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environme
   options.timeout = std::chrono::seconds(timeout);
   options.interface = environment.GetOr("HOROVOD_GLOO_IFACE", "");
   options.scope = fmt::format("hvdray_{}_{}", name, generation);
+  HVDRAY_ASSIGN_OR_RETURN(const int check,
+                          ReadInt(environment, "HVDRAY_CHECK_COLLECTIVES", 0, 0, 1));
+  options.is_checking = check == 1;
+  HVDRAY_ASSIGN_OR_RETURN(options.backend, ReadBackend(environment));
   return options;
 }
 

@@ -85,7 +85,7 @@ Status Train(const Settings& settings) {
   const Split split = SplitDigits(all);
   HVDRAY_ASSIGN_OR_RETURN(const CommunicatorOptions options,
                           CommunicatorOptionsFrom(Environment::FromProcess(), "digits"));
-  HVDRAY_ASSIGN_OR_RETURN(auto communicator, MakeGlooCommunicator(options));
+  HVDRAY_ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(options));
   const int rank = communicator->rank();
   const int size = communicator->size();
   const Dataset shard = ShardOf(split.train, rank, size);

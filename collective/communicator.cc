@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all communicators have in common: the methods and the checks of their arguments.
+#include "collective/communicator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "collective/backends.h"
+#include "collective/reduce_kernels.h"
+
+namespace hvdray {
+namespace {
+
+bool IsReduction(Collective kind) {
+  return kind == Collective::kAllReduce || kind == Collective::kReduce ||
+         kind == Collective::kReduceScatter;
+}
+
+bool HasRoot(Collective kind) {
+  switch (kind) {
+    case Collective::kReduce:
+    case Collective::kBroadcast:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kSend:
+    case Collective::kRecv:
+      return true;
+    case Collective::kAllReduce:
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+    case Collective::kBarrier:
+      return false;
+  }
+  return false;
+}
+
+size_t Total(std::span<const size_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), size_t{0});
+}
+
+Status Wrong(const Operation& operation, const std::string& what) {
+  return {ErrorCode::kUsage, fmt::format("{}: {}", NameOf(operation.kind), what)};
+}
+
+Status CheckCounts(const Operation& operation, int size) {
+  constexpr size_t kMostBytes = size_t{1} << 62;
+  size_t elements = operation.count;
+  for (const auto counts : {operation.send_counts, operation.recv_counts}) {
+    if (counts.empty()) continue;
+    if (counts.size() != static_cast<size_t>(size)) {
+      return Wrong(operation, fmt::format("{} counts for {} ranks", counts.size(), size));
+    }
+    elements = std::max(elements, *std::max_element(counts.begin(), counts.end()));
+  }
+  if (elements > kMostBytes / SizeOf(operation.dtype) / static_cast<size_t>(size)) {
+    return Wrong(operation, fmt::format("{} elements are more than memory has", elements));
+  }
+  return {};
+}
+
+Status CheckBuffers(const Operation& operation, int rank, int size) {
+  const BufferBytes bytes = BytesOf(operation, rank, size);
+  if (bytes.send > 0 && operation.send == nullptr) return Wrong(operation, "no buffer to send");
+  if (bytes.recv > 0 && operation.recv == nullptr) return Wrong(operation, "no buffer to receive");
+  if (bytes.send == 0 || bytes.recv == 0 || operation.kind == Collective::kBroadcast) return {};
+  const auto send = reinterpret_cast<uintptr_t>(operation.send);
+  const auto recv = reinterpret_cast<uintptr_t>(operation.recv);
+  if (send + bytes.send <= recv || recv + bytes.recv <= send) return {};
+  const bool is_piece_received =
+      operation.kind == Collective::kReduceScatter || operation.kind == Collective::kScatter;
+  const size_t offset = InPlaceOffset(operation, rank);
+  const bool is_in_place = is_piece_received ? recv == send + offset : send == recv + offset;
+  const bool may_be = operation.kind != Collective::kAllToAll || operation.send_counts.empty();
+  if (is_in_place && may_be) return {};
+  return Wrong(operation, "the buffers overlap and are not in place");
+}
+
+}  // namespace
+
+size_t SizeOf(DataType dtype) {
+  switch (dtype) {
+    case DataType::kInt8:
+    case DataType::kUint8:
+      return 1;
+    case DataType::kInt16:
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return 2;
+    case DataType::kInt32:
+    case DataType::kFloat32:
+      return 4;
+    case DataType::kInt64:
+    case DataType::kFloat64:
+      return 8;
+  }
+  return 0;
+}
+
+std::string_view NameOf(DataType dtype) {
+  switch (dtype) {
+    case DataType::kInt8:
+      return "int8";
+    case DataType::kInt16:
+      return "int16";
+    case DataType::kInt32:
+      return "int32";
+    case DataType::kInt64:
+      return "int64";
+    case DataType::kUint8:
+      return "uint8";
+    case DataType::kFloat16:
+      return "float16";
+    case DataType::kBfloat16:
+      return "bfloat16";
+    case DataType::kFloat32:
+      return "float32";
+    case DataType::kFloat64:
+      return "float64";
+  }
+  return "?";
+}
+
+std::string_view NameOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "sum";
+    case ReduceOp::kAverage:
+      return "average";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kProduct:
+      return "product";
+    case ReduceOp::kBitAnd:
+      return "bit_and";
+    case ReduceOp::kBitOr:
+      return "bit_or";
+    case ReduceOp::kBitXor:
+      return "bit_xor";
+  }
+  return "?";
+}
+
+std::string_view NameOf(Collective kind) {
+  switch (kind) {
+    case Collective::kAllReduce:
+      return "all_reduce";
+    case Collective::kReduce:
+      return "reduce";
+    case Collective::kBroadcast:
+      return "broadcast";
+    case Collective::kAllGather:
+      return "all_gather";
+    case Collective::kReduceScatter:
+      return "reduce_scatter";
+    case Collective::kAllToAll:
+      return "all_to_all";
+    case Collective::kGather:
+      return "gather";
+    case Collective::kScatter:
+      return "scatter";
+    case Collective::kBarrier:
+      return "barrier";
+    case Collective::kSend:
+      return "send";
+    case Collective::kRecv:
+      return "recv";
+  }
+  return "?";
+}
+
+BufferBytes BytesOf(const Operation& operation, int rank, int size) {
+  const size_t one = operation.count * SizeOf(operation.dtype);
+  const size_t all = one * static_cast<size_t>(size);
+  const bool is_root = operation.root == rank;
+  switch (operation.kind) {
+    case Collective::kAllReduce:
+      return {one, one};
+    case Collective::kReduce:
+      return {one, is_root ? one : 0};
+    case Collective::kBroadcast:
+      return {is_root ? one : 0, is_root ? 0 : one};
+    case Collective::kAllGather:
+      if (operation.recv_counts.empty()) return {one, all};
+      return {operation.recv_counts[static_cast<size_t>(rank)] * SizeOf(operation.dtype),
+              Total(operation.recv_counts) * SizeOf(operation.dtype)};
+    case Collective::kReduceScatter:
+      return {all, one};
+    case Collective::kAllToAll:
+      if (operation.send_counts.empty()) return {all, all};
+      return {Total(operation.send_counts) * SizeOf(operation.dtype),
+              Total(operation.recv_counts) * SizeOf(operation.dtype)};
+    case Collective::kGather:
+      return {one, is_root ? all : 0};
+    case Collective::kScatter:
+      return {is_root ? all : 0, one};
+    case Collective::kSend:
+      return {one, 0};
+    case Collective::kRecv:
+      return {0, one};
+    case Collective::kBarrier:
+      return {};
+  }
+  return {};
+}
+
+size_t InPlaceOffset(const Operation& operation, int rank) {
+  switch (operation.kind) {
+    case Collective::kAllGather:
+      if (!operation.recv_counts.empty()) {
+        return Total(operation.recv_counts.first(static_cast<size_t>(rank))) *
+               SizeOf(operation.dtype);
+      }
+      [[fallthrough]];
+    case Collective::kReduceScatter:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return static_cast<size_t>(rank) * operation.count * SizeOf(operation.dtype);
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast:
+    case Collective::kAllToAll:
+    case Collective::kBarrier:
+    case Collective::kSend:
+    case Collective::kRecv:
+      return 0;
+  }
+  return 0;
+}
+
+std::string Describe(const Operation& operation) {
+  std::string text(NameOf(operation.kind));
+  if (operation.kind == Collective::kBarrier) return text;
+  text += operation.recv_counts.empty()
+              ? fmt::format(" of {} {}", operation.count, NameOf(operation.dtype))
+              : fmt::format(" of [{}] {}", fmt::join(operation.recv_counts, ", "),
+                            NameOf(operation.dtype));
+  if (IsReduction(operation.kind)) text += fmt::format(" ({})", NameOf(operation.op));
+  if (HasRoot(operation.kind)) text += fmt::format(", root {}", operation.root);
+  return text;
+}
+
+Status Communicator::Run(const Operation& operation) {
+  if (HasRoot(operation.kind) && (operation.root < 0 || operation.root >= size_)) {
+    return Wrong(operation, fmt::format("no rank {} of {}", operation.root, size_));
+  }
+  if ((operation.kind == Collective::kSend || operation.kind == Collective::kRecv) &&
+      operation.root == rank_) {
+    return Wrong(operation, "to and from itself a rank needs no communicator");
+  }
+  if (IsReduction(operation.kind) && FindReduce(operation.dtype, operation.op) == nullptr) {
+    return Wrong(operation, fmt::format("{} is not defined for {}", NameOf(operation.op),
+                                        NameOf(operation.dtype)));
+  }
+  HVDRAY_RETURN_IF_ERROR(CheckCounts(operation, size_));
+  HVDRAY_RETURN_IF_ERROR(CheckBuffers(operation, rank_, size_));
+  return Execute(operation);
+}
+
+Status Communicator::AllReduce(const void* send, void* recv, size_t count, DataType dtype,
+                               ReduceOp op) {
+  return Run({Collective::kAllReduce, send, recv, count, dtype, op});
+}
+
+Status Communicator::Reduce(const void* send, void* recv, size_t count, DataType dtype, ReduceOp op,
+                            int root) {
+  return Run({Collective::kReduce, send, recv, count, dtype, op, root});
+}
+
+Status Communicator::Broadcast(void* buffer, size_t count, DataType dtype, int root) {
+  return Run({Collective::kBroadcast, buffer, buffer, count, dtype, ReduceOp::kSum, root});
+}
+
+Status Communicator::AllGather(const void* send, void* recv, size_t count, DataType dtype) {
+  return Run({Collective::kAllGather, send, recv, count, dtype});
+}
+
+Status Communicator::AllGatherV(const void* send, void* recv, std::span<const size_t> counts,
+                                DataType dtype) {
+  Operation operation{Collective::kAllGather, send, recv, 0, dtype};
+  operation.recv_counts = counts;
+  return Run(operation);
+}
+
+Status Communicator::ReduceScatter(const void* send, void* recv, size_t count, DataType dtype,
+                                   ReduceOp op) {
+  return Run({Collective::kReduceScatter, send, recv, count, dtype, op});
+}
+
+Status Communicator::AllToAll(const void* send, void* recv, size_t count, DataType dtype) {
+  return Run({Collective::kAllToAll, send, recv, count, dtype});
+}
+
+Status Communicator::AllToAllV(const void* send, std::span<const size_t> send_counts, void* recv,
+                               std::span<const size_t> recv_counts, DataType dtype) {
+  Operation operation{Collective::kAllToAll, send, recv, 0, dtype};
+  operation.send_counts = send_counts;
+  operation.recv_counts = recv_counts;
+  if (send_counts.empty() || recv_counts.empty()) return Wrong(operation, "no counts");
+  return Run(operation);
+}
+
+Status Communicator::Gather(const void* send, void* recv, size_t count, DataType dtype, int root) {
+  return Run({Collective::kGather, send, recv, count, dtype, ReduceOp::kSum, root});
+}
+
+Status Communicator::Scatter(const void* send, void* recv, size_t count, DataType dtype, int root) {
+  return Run({Collective::kScatter, send, recv, count, dtype, ReduceOp::kSum, root});
+}
+
+Status Communicator::Barrier() { return Run({Collective::kBarrier}); }
+
+Status Communicator::Send(const void* buffer, size_t count, DataType dtype, int peer) {
+  return Run({Collective::kSend, buffer, nullptr, count, dtype, ReduceOp::kSum, peer});
+}
+
+Status Communicator::Recv(void* buffer, size_t count, DataType dtype, int peer) {
+  return Run({Collective::kRecv, nullptr, buffer, count, dtype, ReduceOp::kSum, peer});
+}
+
+Status Communicator::GroupAllReduce(std::span<const Tensor> tensors, DataType dtype, ReduceOp op) {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  const size_t most = kMostBytes / SizeOf(dtype);
+  for (size_t first = 0; first < tensors.size();) {
+    // As many as fit; one that is larger than the buffer goes by itself, without a copy.
+    size_t last = first;
+    size_t count = 0;
+    while (last < tensors.size() && count + tensors[last].count <= most) {
+      count += tensors[last++].count;
+    }
+    if (last <= first + 1) {
+      const Tensor& tensor = tensors[first];
+      HVDRAY_RETURN_IF_ERROR(AllReduce(tensor.data, tensor.data, tensor.count, dtype, op));
+      ++first;
+      continue;
+    }
+    if (fusion_buffer_.size() < count * SizeOf(dtype)) fusion_buffer_.resize(count * SizeOf(dtype));
+    char* place = fusion_buffer_.data();
+    for (const Tensor& tensor : tensors.subspan(first, last - first)) {
+      const size_t bytes = tensor.count * SizeOf(dtype);
+      if (bytes > 0) std::memcpy(place, tensor.data, bytes);
+      place += bytes;
+    }
+    HVDRAY_RETURN_IF_ERROR(
+        AllReduce(fusion_buffer_.data(), fusion_buffer_.data(), count, dtype, op));
+    place = fusion_buffer_.data();
+    for (const Tensor& tensor : tensors.subspan(first, last - first)) {
+      const size_t bytes = tensor.count * SizeOf(dtype);
+      if (bytes > 0) std::memcpy(tensor.data, place, bytes);
+      place += bytes;
+    }
+    first = last;
+  }
+  return {};
+}
+
+}  // namespace hvdray

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain loops that the compiler turns into vector instructions (this file is compiled with -O3):
+// one always-inlined body, instantiated in functions for each instruction set.
+#include "collective/reduce_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#if defined(__x86_64__)
+#define HVDRAY_AVX2 gnu::target("avx2,fma")
+#define HVDRAY_AVX512 gnu::target("avx2,fma,avx512f,avx512bw,avx512vl,avx512dq")
+#endif
+#define HVDRAY_INLINE [[gnu::always_inline]] inline
+// The destination is one of the sources or apart from them, so no iteration reads what another
+// wrote.
+#if defined(__clang__)
+#define HVDRAY_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HVDRAY_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace hvdray {
+namespace {
+
+// ---- Elements: how a type is stored, and in which it is added up.
+
+template <typename T>
+struct Plain {
+  using Stored = T;
+  using Value = T;
+  HVDRAY_INLINE static T Load(T stored) { return stored; }
+  HVDRAY_INLINE static T Store(T value) { return value; }
+};
+
+struct Bfloat16 {
+  using Stored = uint16_t;
+  using Value = float;
+  HVDRAY_INLINE static float Load(uint16_t stored) {
+    return std::bit_cast<float>(static_cast<uint32_t>(stored) << 16);
+  }
+  // To the nearest, ties to even. Without care for it a NaN's low bits could carry into infinity.
+  HVDRAY_INLINE static uint16_t Store(float value) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+    const uint32_t quiet_nan = (bits >> 16) | 0x40;
+    return static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet_nan : rounded);
+  }
+};
+
+struct Float16 {
+  using Stored = uint16_t;
+  using Value = float;
+  // Moves exponent and fraction into place; the factor then corrects the exponent's bias, and makes
+  // subnormal numbers normal on the way.
+  HVDRAY_INLINE static float Load(uint16_t stored) {
+    const uint32_t magnitude = static_cast<uint32_t>(stored & 0x7FFF) << 13;
+    const auto finite = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
+    const uint32_t special = magnitude | 0x7F800000;
+    const uint32_t bits = magnitude >= (0x7C00U << 13) ? special : finite;
+    return std::bit_cast<float>(bits | (static_cast<uint32_t>(stored & 0x8000) << 16));
+  }
+  // To the nearest, ties to even. A float that is subnormal as a half is rounded by adding 0.5,
+  // whose last place is the half's.
+  HVDRAY_INLINE static uint16_t Store(float value) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t magnitude = bits & 0x7FFFFFFF;
+    const uint32_t normal = (magnitude - (112U << 23) + 0xFFF + ((magnitude >> 13) & 1)) >> 13;
+    const uint32_t subnormal =
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000;
+    const uint32_t special = magnitude > 0x7F800000 ? 0x7E00 : 0x7C00;
+    uint32_t half = magnitude < 0x38800000 ? subnormal : normal;
+    half = magnitude >= 0x477FF000 ? special : half;  // 65520 and more round to infinity
+    return static_cast<uint16_t>(half | ((bits >> 16) & 0x8000));
+  }
+};
+
+// ---- Operations. Integers go through their unsigned type: they wrap, as they do in the peers.
+
+template <typename T>
+using Wide = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
+
+struct Sum {
+  template <typename T>
+  HVDRAY_INLINE static T Of(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct Product {
+  template <typename T>
+  HVDRAY_INLINE static T Of(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+// Both return a NaN if either is one.
+struct Min {
+  template <typename T>
+  HVDRAY_INLINE static T Of(T a, T b) {
+    return b < a || b != b ? b : a;
+  }
+};
+
+struct Max {
+  template <typename T>
+  HVDRAY_INLINE static T Of(T a, T b) {
+    return b > a || b != b ? b : a;
+  }
+};
+
+struct BitAnd {
+  template <typename T>
+  HVDRAY_INLINE static T Of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct BitOr {
+  template <typename T>
+  HVDRAY_INLINE static T Of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct BitXor {
+  template <typename T>
+  HVDRAY_INLINE static T Of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+// ---- The loops.
+
+// Buffers are of any alignment, which a pointer of their type may not be. memcpy of a constant size
+// is a plain load or store.
+template <typename T>
+HVDRAY_INLINE T LoadAt(const void* base, size_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(base) + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <typename T>
+HVDRAY_INLINE void StoreAt(void* base, size_t index, T value) {
+  std::memcpy(static_cast<char*>(base) + index * sizeof(T), &value, sizeof(T));
+}
+
+template <typename Value>
+HVDRAY_INLINE Value Divided(Value value, int divisor) {
+  if constexpr (std::is_integral_v<Value>) {
+    return static_cast<Value>(static_cast<int64_t>(value) / divisor);  // 200 ranks are no int8_t
+  } else {
+    return value / static_cast<Value>(divisor);
+  }
+}
+
+// A block of partial sums stays in the first-level cache.
+constexpr size_t kBlock = 2048;
+
+template <typename Element, typename Op>
+HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* dst, size_t count,
+                        int divisor) {
+  using Stored = typename Element::Stored;
+  using Value = typename Element::Value;
+  const auto load = [](const void* base, size_t i) __attribute__((always_inline)) {
+    return Element::Load(LoadAt<Stored>(base, i));
+  };
+  if (source_count == 2) {
+    const void* a = sources[0];
+    const void* b = sources[1];
+    if (divisor == 1) {
+      HVDRAY_INDEPENDENT
+      for (size_t i = 0; i < count; ++i) {
+        StoreAt<Stored>(dst, i, Element::Store(Op::Of(load(a, i), load(b, i))));
+      }
+    } else {
+      HVDRAY_INDEPENDENT
+      for (size_t i = 0; i < count; ++i) {
+        StoreAt<Stored>(dst, i, Element::Store(Divided(Op::Of(load(a, i), load(b, i)), divisor)));
+      }
+    }
+    return;
+  }
+  std::array<Value, kBlock> sums;
+  for (size_t start = 0; start < count; start += kBlock) {
+    const size_t end = std::min(count - start, kBlock);
+    for (size_t i = 0; i < end; ++i) sums[i] = load(sources[0], start + i);
+    for (size_t s = 1; s < source_count; ++s) {
+      const void* source = sources[s];
+      for (size_t i = 0; i < end; ++i) sums[i] = Op::Of(sums[i], load(source, start + i));
+    }
+    if (divisor != 1) {
+      for (size_t i = 0; i < end; ++i) sums[i] = Divided(sums[i], divisor);
+    }
+    for (size_t i = 0; i < end; ++i) StoreAt<Stored>(dst, start + i, Element::Store(sums[i]));
+  }
+}
+
+template <typename Element, typename Op>
+void Baseline(const void* const* sources, size_t source_count, void* dst, size_t count,
+              int divisor) {
+  Body<Element, Op>(sources, source_count, dst, count, divisor);
+}
+
+#if defined(__x86_64__)
+template <typename Element, typename Op>
+[[HVDRAY_AVX2]] void Avx2(const void* const* sources, size_t source_count, void* dst, size_t count,
+                          int divisor) {
+  Body<Element, Op>(sources, source_count, dst, count, divisor);
+}
+
+template <typename Element, typename Op>
+[[HVDRAY_AVX512]] void Avx512(const void* const* sources, size_t source_count, void* dst,
+                              size_t count, int divisor) {
+  Body<Element, Op>(sources, source_count, dst, count, divisor);
+}
+#endif
+
+// ---- The choice.
+
+enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
+
+Isa DetectIsa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq")) {
+    return Isa::kAvx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::kAvx2;
+#endif
+  return Isa::kBaseline;  // NEON belongs to every aarch64 processor
+}
+
+Isa CurrentIsa() {
+  static const Isa isa = DetectIsa();
+  return isa;
+}
+
+template <typename Element, typename Op>
+ReduceFunction Choose() {
+#if defined(__x86_64__)
+  if (CurrentIsa() == Isa::kAvx512) return &Avx512<Element, Op>;
+  if (CurrentIsa() == Isa::kAvx2) return &Avx2<Element, Op>;
+#endif
+  return &Baseline<Element, Op>;
+}
+
+template <typename Element>
+ReduceFunction FindFor(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAverage:
+      return Choose<Element, Sum>();
+    case ReduceOp::kMin:
+      return Choose<Element, Min>();
+    case ReduceOp::kMax:
+      return Choose<Element, Max>();
+    case ReduceOp::kProduct:
+      return Choose<Element, Product>();
+    case ReduceOp::kBitAnd:
+    case ReduceOp::kBitOr:
+    case ReduceOp::kBitXor:
+      break;
+  }
+  if constexpr (std::is_integral_v<typename Element::Value>) {
+    if (op == ReduceOp::kBitAnd) return Choose<Element, BitAnd>();
+    if (op == ReduceOp::kBitOr) return Choose<Element, BitOr>();
+    return Choose<Element, BitXor>();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ReduceFunction FindReduce(DataType dtype, ReduceOp op) {
+  switch (dtype) {
+    case DataType::kInt8:
+      return FindFor<Plain<int8_t>>(op);
+    case DataType::kInt16:
+      return FindFor<Plain<int16_t>>(op);
+    case DataType::kInt32:
+      return FindFor<Plain<int32_t>>(op);
+    case DataType::kInt64:
+      return FindFor<Plain<int64_t>>(op);
+    case DataType::kUint8:
+      return FindFor<Plain<uint8_t>>(op);
+    case DataType::kFloat16:
+      return FindFor<Float16>(op);
+    case DataType::kBfloat16:
+      return FindFor<Bfloat16>(op);
+    case DataType::kFloat32:
+      return FindFor<Plain<float>>(op);
+    case DataType::kFloat64:
+      return FindFor<Plain<double>>(op);
+  }
+  return nullptr;
+}
+
+const char* KernelName() {
+  switch (CurrentIsa()) {
+    case Isa::kBaseline:
+      return "baseline";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+  }
+  return "baseline";
+}
+
+}  // namespace hvdray

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise reductions of host memory, compiled for several instruction sets and chosen once at
+// run time. Pure. Threads: any.
+#ifndef HVDRAY_COLLECTIVE_REDUCE_KERNELS_H_
+#define HVDRAY_COLLECTIVE_REDUCE_KERNELS_H_
+
+#include <cstddef>
+
+#include "collective/communicator.h"
+
+namespace hvdray {
+
+/// dst[i] = sources[0][i] op sources[1][i] op …, in that order, then divided by `divisor`. The
+/// 16-bit floats are added up as float32 and rounded once. count: elements. divisor: 1, or the
+/// number of ranks for an average. dst may be one of the sources, but may not overlap one
+/// otherwise.
+using ReduceFunction = void (*)(const void* const* sources, size_t source_count, void* dst,
+                                size_t count, int divisor);
+
+/// nullptr where `op` is not defined for `dtype`: the bitwise ones of floats. kAverage is the
+/// function of kSum.
+ReduceFunction FindReduce(DataType dtype, ReduceOp op);
+
+/// Of the processor: "avx512", "avx2", "baseline".
+const char* KernelName();
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_COLLECTIVE_REDUCE_KERNELS_H_

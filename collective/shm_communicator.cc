@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of ranks that share memory. Each works in rounds, one step of the segment each: a
+// rank writes to its slot what the others need, and copies or reduces out of theirs. Large buffers
+// take many rounds, whose phases overlap: while one rank still reduces round i, another already
+// writes round i + 1. docs/collective.md has the costs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "collective/backends.h"
+#include "collective/reduce_kernels.h"
+
+namespace hvdray {
+namespace {
+
+// Up to this size of a rank's buffer, everybody reads everybody's: one exchange instead of two, for
+// more to read.
+constexpr size_t kDirectBytes = size_t{16} << 10;
+// Of each rank in a round: what is written by one and read by another fits their second-level
+// caches with room for their own buffers.
+constexpr size_t kRoundBytes = size_t{128} << 10;
+constexpr size_t kCacheLine = 64;
+
+size_t RoundsFor(size_t count, size_t per_round) { return (count + per_round - 1) / per_round; }
+
+// Elements of a round: [start, start + count).
+struct Range {
+  size_t start = 0;
+  size_t count = 0;
+};
+
+Range RangeOf(size_t round, size_t per_round, size_t count) {
+  const size_t start = std::min(round * per_round, count);
+  return {start, std::min(per_round, count - start)};
+}
+
+class ShmCommunicator : public Communicator {
+ public:
+  explicit ShmCommunicator(std::unique_ptr<ShmSegment> segment)
+      : Communicator(segment->rank(), segment->size()),
+        segment_(std::move(segment)),
+        sources_(static_cast<size_t>(size())) {}
+
+  std::string_view backend() const override { return "shm"; }
+  void Abort() override { segment_->Abort(); }
+
+ private:
+  Status Execute(const Operation& operation) override {
+    HVDRAY_RETURN_IF_ERROR(segment_->CheckAlive());
+    switch (operation.kind) {
+      case Collective::kAllReduce:
+        if (operation.count * SizeOf(operation.dtype) <= kDirectBytes) {
+          return AllReduceDirectly(operation);
+        }
+        return ReduceByOwners(operation);
+      case Collective::kReduce:
+      case Collective::kReduceScatter:
+        return ReduceByOwners(operation);
+      case Collective::kBroadcast:
+        return Broadcast(operation);
+      case Collective::kAllGather:
+        return AllGather(operation);
+      case Collective::kAllToAll:
+        return AllToAll(operation);
+      case Collective::kGather:
+        return Gather(operation);
+      case Collective::kScatter:
+        return Scatter(operation);
+      case Collective::kBarrier:
+        return Barrier();
+      case Collective::kSend:
+        return segment_->Send(operation.root, static_cast<const char*>(operation.send),
+                              operation.count * SizeOf(operation.dtype));
+      case Collective::kRecv:
+        return segment_->Receive(operation.root, static_cast<char*>(operation.recv),
+                                 operation.count * SizeOf(operation.dtype));
+    }
+    return {ErrorCode::kInternal, "unknown collective"};
+  }
+
+  int DivisorOf(const Operation& operation) const {
+    return operation.op == ReduceOp::kAverage ? size() : 1;
+  }
+
+  // Slots are used in turn: before a rank writes for `step`, all have read what was there before.
+  Status BeginWrite(uint32_t step) {
+    return segment_->WaitAll(ShmSegment::kDone, step - ShmSegment::kSlots);
+  }
+
+  // Rounds of two phases: write(round, slot), then read(round, step), which waits for the peers
+  // whose slots it reads.
+  template <typename Write, typename Read>
+  Status RunRounds(size_t rounds, const Write& write, const Read& read) {
+    const uint32_t first = step_ + 1;
+    step_ += static_cast<uint32_t>(rounds);
+    for (size_t i = 0; i <= rounds; ++i) {
+      if (i < rounds) {
+        const uint32_t step = first + static_cast<uint32_t>(i);
+        HVDRAY_RETURN_IF_ERROR(BeginWrite(step));
+        write(i, segment_->Slot(rank(), step));
+        segment_->Post(ShmSegment::kWritten, step);
+      }
+      if (i > 0) {
+        const uint32_t step = first + static_cast<uint32_t>(i - 1);
+        HVDRAY_RETURN_IF_ERROR(read(i - 1, step));
+        segment_->Post(ShmSegment::kDone, step);
+      }
+    }
+    return {};
+  }
+
+  // The peers' slots, beginning with this rank's successor, so that not all read the same at once.
+  template <typename Use>
+  Status ForEachPeer(ShmSegment::Phase phase, uint32_t step, const Use& use) {
+    for (int i = 1; i < size(); ++i) {
+      const int peer = (rank() + i) % size();
+      HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, phase, step));
+      use(peer, segment_->Slot(peer, step));
+    }
+    return {};
+  }
+
+  Status Barrier() {
+    return RunRounds(
+        1, [](size_t, char*) {},
+        [this](size_t, uint32_t step) { return segment_->WaitAll(ShmSegment::kWritten, step); });
+  }
+
+  Status AllReduceDirectly(const Operation& operation) {
+    if (operation.count == 0) return {};
+    const size_t bytes = operation.count * SizeOf(operation.dtype);
+    return RunRounds(
+        1, [&](size_t, char* slot) { std::memcpy(slot, operation.send, bytes); },
+        [&](size_t, uint32_t step) -> Status {
+          HVDRAY_RETURN_IF_ERROR(segment_->WaitAll(ShmSegment::kWritten, step));
+          for (int peer = 0; peer < size(); ++peer) {
+            sources_[static_cast<size_t>(peer)] = segment_->Slot(peer, step);
+          }
+          FindReduce(operation.dtype, operation.op)(sources_.data(), sources_.size(),
+                                                    operation.recv, operation.count,
+                                                    DivisorOf(operation));
+          return {};
+        });
+  }
+
+  // Of each round, each rank owns a piece: all write what they have of it to their slots, the owner
+  // reduces it (in the order of ranks, so that all get the same bits), and those who want the
+  // result copy it from the owner's slot.
+  Status ReduceByOwners(const Operation& operation) {
+    if (operation.count == 0) return {};
+    const size_t element = SizeOf(operation.dtype);
+    const auto ranks = static_cast<size_t>(size());
+    const bool is_scatter = operation.kind == Collective::kReduceScatter;
+    const bool wants_all = operation.kind == Collective::kAllReduce ||
+                           (operation.kind == Collective::kReduce && operation.root == rank());
+    // A piece begins at a cache line of a slot.
+    const size_t piece_bytes =
+        std::min(ShmSegment::kSlotBytes / ranks, kRoundBytes) / kCacheLine * kCacheLine;
+    const size_t most = piece_bytes / element;
+    size_t rounds = 0;
+    size_t piece_count = most;
+    if (is_scatter) {
+      rounds = RoundsFor(operation.count, piece_count);
+    } else {
+      rounds = RoundsFor(operation.count, most * ranks);
+      // The rounds of one operation are of equal size, but whole cache lines.
+      const size_t line = kCacheLine / element;
+      const size_t equal = RoundsFor(operation.count, rounds * ranks);
+      piece_count = std::min(most, (equal + line - 1) / line * line);
+    }
+    const auto* send = static_cast<const char*>(operation.send);
+    auto* recv = static_cast<char*>(operation.recv);
+    const ReduceFunction reduce = FindReduce(operation.dtype, operation.op);
+    // Where rank `owner`'s piece of a round is in a whole buffer.
+    const auto piece = [&](size_t round, size_t owner) -> Range {
+      if (is_scatter) {
+        Range range = RangeOf(round, piece_count, operation.count);
+        range.start += owner * operation.count;
+        return range;
+      }
+      return RangeOf(round * ranks + owner, piece_count, operation.count);
+    };
+    const auto me = static_cast<size_t>(rank());
+
+    const uint32_t first = step_ + 1;
+    step_ += static_cast<uint32_t>(rounds);
+    for (size_t i = 0; i < rounds + 2; ++i) {
+      if (i < rounds) {
+        const uint32_t step = first + static_cast<uint32_t>(i);
+        HVDRAY_RETURN_IF_ERROR(BeginWrite(step));
+        char* slot = segment_->Slot(rank(), step);
+        for (size_t k = 1; k < ranks; ++k) {
+          const size_t owner = (me + k) % ranks;
+          const Range range = piece(i, owner);
+          if (range.count == 0) continue;
+          std::memcpy(slot + owner * piece_bytes, send + range.start * element,
+                      range.count * element);
+        }
+        segment_->Post(ShmSegment::kWritten, step);
+      }
+      if (i >= 1 && i - 1 < rounds) {
+        const uint32_t step = first + static_cast<uint32_t>(i - 1);
+        HVDRAY_RETURN_IF_ERROR(segment_->WaitAll(ShmSegment::kWritten, step));
+        const Range range = piece(i - 1, me);
+        if (range.count > 0) {
+          for (size_t peer = 0; peer < ranks; ++peer) {
+            sources_[peer] = segment_->Slot(static_cast<int>(peer), step) + me * piece_bytes;
+          }
+          sources_[me] = send + range.start * element;
+          // The piece that a rank owns is free in its own slot.
+          char* shared = segment_->Slot(rank(), step) + me * piece_bytes;
+          char* dst = is_scatter ? recv + (range.start - me * operation.count) * element : shared;
+          reduce(sources_.data(), ranks, dst, range.count, DivisorOf(operation));
+          segment_->Post(ShmSegment::kReduced, step);
+          if (wants_all) std::memcpy(recv + range.start * element, shared, range.count * element);
+        }
+      }
+      if (i >= 2) {
+        const uint32_t step = first + static_cast<uint32_t>(i - 2);
+        for (size_t k = 1; wants_all && k < ranks; ++k) {
+          const size_t owner = (me + k) % ranks;
+          const Range range = piece(i - 2, owner);
+          if (range.count == 0) continue;
+          HVDRAY_RETURN_IF_ERROR(
+              segment_->Wait(static_cast<int>(owner), ShmSegment::kReduced, step));
+          std::memcpy(recv + range.start * element,
+                      segment_->Slot(static_cast<int>(owner), step) + owner * piece_bytes,
+                      range.count * element);
+        }
+        segment_->Post(ShmSegment::kDone, step);
+      }
+    }
+    return {};
+  }
+
+  Status Broadcast(const Operation& operation) {
+    const size_t bytes = operation.count * SizeOf(operation.dtype);
+    const bool is_root = rank() == operation.root;
+    return RunRounds(
+        RoundsFor(bytes, kRoundBytes),
+        [&](size_t round, char* slot) {
+          const Range range = RangeOf(round, kRoundBytes, bytes);
+          if (is_root) {
+            std::memcpy(slot, static_cast<const char*>(operation.send) + range.start, range.count);
+          }
+        },
+        [&](size_t round, uint32_t step) -> Status {
+          if (is_root) return {};
+          const Range range = RangeOf(round, kRoundBytes, bytes);
+          HVDRAY_RETURN_IF_ERROR(segment_->Wait(operation.root, ShmSegment::kWritten, step));
+          std::memcpy(static_cast<char*>(operation.recv) + range.start,
+                      segment_->Slot(operation.root, step), range.count);
+          return {};
+        });
+  }
+
+  Status AllGather(const Operation& operation) {
+    const size_t element = SizeOf(operation.dtype);
+    const auto ranks = static_cast<size_t>(size());
+    std::vector<size_t> bytes(ranks, operation.count * element);
+    for (size_t i = 0; i < operation.recv_counts.size(); ++i) {
+      bytes[i] = operation.recv_counts[i] * element;
+    }
+    std::vector<size_t> places(ranks, 0);
+    std::exclusive_scan(bytes.begin(), bytes.end(), places.begin(), size_t{0});
+    auto* recv = static_cast<char*>(operation.recv);
+    const auto me = static_cast<size_t>(rank());
+    const auto* send = static_cast<const char*>(operation.send);
+    return RunRounds(
+        RoundsFor(*std::max_element(bytes.begin(), bytes.end()), kRoundBytes),
+        [&](size_t round, char* slot) {
+          const Range range = RangeOf(round, kRoundBytes, bytes[me]);
+          if (range.count == 0) return;
+          std::memcpy(slot, send + range.start, range.count);
+          char* own = recv + places[me] + range.start;
+          if (own != send + range.start) std::memcpy(own, send + range.start, range.count);
+        },
+        [&](size_t round, uint32_t step) {
+          return ForEachPeer(ShmSegment::kWritten, step, [&](int peer, const char* slot) {
+            const auto index = static_cast<size_t>(peer);
+            const Range range = RangeOf(round, kRoundBytes, bytes[index]);
+            if (range.count > 0) {
+              std::memcpy(recv + places[index] + range.start, slot, range.count);
+            }
+          });
+        });
+  }
+
+  Status Gather(const Operation& operation) {
+    const size_t bytes = operation.count * SizeOf(operation.dtype);
+    const bool is_root = rank() == operation.root;
+    const auto* send = static_cast<const char*>(operation.send);
+    auto* recv = static_cast<char*>(operation.recv);
+    return RunRounds(
+        RoundsFor(bytes, kRoundBytes),
+        [&](size_t round, char* slot) {
+          const Range range = RangeOf(round, kRoundBytes, bytes);
+          if (!is_root) {
+            std::memcpy(slot, send + range.start, range.count);
+            return;
+          }
+          char* own = recv + static_cast<size_t>(rank()) * bytes + range.start;
+          if (own != send + range.start) std::memcpy(own, send + range.start, range.count);
+        },
+        [&](size_t round, uint32_t step) -> Status {
+          if (!is_root) return {};
+          const Range range = RangeOf(round, kRoundBytes, bytes);
+          return ForEachPeer(ShmSegment::kWritten, step, [&](int peer, const char* slot) {
+            std::memcpy(recv + static_cast<size_t>(peer) * bytes + range.start, slot, range.count);
+          });
+        });
+  }
+
+  // What a slot has room for when it has a piece for each rank.
+  size_t PieceBytes() const {
+    return std::min(ShmSegment::kSlotBytes / static_cast<size_t>(size()), kRoundBytes) /
+           kCacheLine * kCacheLine;
+  }
+
+  Status Scatter(const Operation& operation) {
+    const size_t bytes = operation.count * SizeOf(operation.dtype);
+    const size_t piece_bytes = PieceBytes();
+    const bool is_root = rank() == operation.root;
+    const auto* send = static_cast<const char*>(operation.send);
+    auto* recv = static_cast<char*>(operation.recv);
+    return RunRounds(
+        RoundsFor(bytes, piece_bytes),
+        [&](size_t round, char* slot) {
+          if (!is_root) return;
+          const Range range = RangeOf(round, piece_bytes, bytes);
+          for (size_t peer = 0; peer < static_cast<size_t>(size()); ++peer) {
+            const char* source = send + peer * bytes + range.start;
+            char* target =
+                static_cast<int>(peer) == rank() ? recv + range.start : slot + peer * piece_bytes;
+            if (target != source) std::memcpy(target, source, range.count);
+          }
+        },
+        [&](size_t round, uint32_t step) -> Status {
+          if (is_root) return {};
+          const Range range = RangeOf(round, piece_bytes, bytes);
+          HVDRAY_RETURN_IF_ERROR(segment_->Wait(operation.root, ShmSegment::kWritten, step));
+          std::memcpy(
+              recv + range.start,
+              segment_->Slot(operation.root, step) + static_cast<size_t>(rank()) * piece_bytes,
+              range.count);
+          return {};
+        });
+  }
+
+  Status AllToAll(const Operation& operation) {
+    const size_t element = SizeOf(operation.dtype);
+    const auto ranks = static_cast<size_t>(size());
+    const auto me = static_cast<size_t>(rank());
+    const auto bytes_of = [&](std::span<const size_t> counts) {
+      std::vector<size_t> bytes(ranks, operation.count * element);
+      for (size_t i = 0; i < counts.size(); ++i) bytes[i] = counts[i] * element;
+      return bytes;
+    };
+    const std::vector<size_t> send_bytes = bytes_of(operation.send_counts);
+    const std::vector<size_t> recv_bytes = bytes_of(operation.recv_counts);
+    std::vector<size_t> send_places(ranks, 0);
+    std::vector<size_t> recv_places(ranks, 0);
+    std::exclusive_scan(send_bytes.begin(), send_bytes.end(), send_places.begin(), size_t{0});
+    std::exclusive_scan(recv_bytes.begin(), recv_bytes.end(), recv_places.begin(), size_t{0});
+    // All ranks take as many rounds as the pair with the most needs, which only that pair knows.
+    uint64_t most = *std::max_element(send_bytes.begin(), send_bytes.end());
+    if (!operation.send_counts.empty()) {
+      HVDRAY_RETURN_IF_ERROR(AllReduceDirectly(
+          {Collective::kAllReduce, &most, &most, 1, DataType::kInt64, ReduceOp::kMax}));
+    }
+    const size_t piece_bytes = PieceBytes();
+    const auto* send = static_cast<const char*>(operation.send);
+    auto* recv = static_cast<char*>(operation.recv);
+    return RunRounds(
+        RoundsFor(most, piece_bytes),
+        [&](size_t round, char* slot) {
+          for (size_t peer = 0; peer < ranks; ++peer) {
+            const Range range = RangeOf(round, piece_bytes, send_bytes[peer]);
+            if (range.count == 0) continue;
+            const char* source = send + send_places[peer] + range.start;
+            char* target =
+                peer == me ? recv + recv_places[me] + range.start : slot + peer * piece_bytes;
+            if (peer == me && range.start + range.count > recv_bytes[me]) continue;
+            if (target != source) std::memcpy(target, source, range.count);
+          }
+        },
+        [&](size_t round, uint32_t step) {
+          return ForEachPeer(ShmSegment::kWritten, step, [&](int peer, const char* slot) {
+            const auto index = static_cast<size_t>(peer);
+            const Range range = RangeOf(round, piece_bytes, recv_bytes[index]);
+            if (range.count > 0) {
+              std::memcpy(recv + recv_places[index] + range.start, slot + me * piece_bytes,
+                          range.count);
+            }
+          });
+        });
+  }
+
+  std::unique_ptr<ShmSegment> segment_;
+  uint32_t step_ = 1;  // The last that is used; 1 is the one of joining.
+  std::vector<const void*> sources_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment) {
+  return std::make_unique<ShmCommunicator>(std::move(segment));
+}
+
+}  // namespace hvdray

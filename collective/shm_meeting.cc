@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/shm_meeting.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "base/passed_descriptors.h"
+
+namespace hvdray {
+namespace {
+
+constexpr const char* kHosts = "hosts";  // the key under which rank 0 publishes
+
+std::string PlaceKey(int rank) { return fmt::format("place-{}", rank); }
+
+Result<std::string> RandomToken() {
+  std::array<unsigned char, ShmSegment::kTokenBytes / 2> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return ErrnoStatus("getrandom", errno);
+  }
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+// What ranks have in common that may share memory: a kernel, a user, namespaces. Equal words are
+// only a reason to try.
+std::string Fingerprint() {
+  Result<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id");
+  std::string words = boot.ok() ? std::move(*boot) : "unknown";
+  while (!words.empty() && words.back() == '\n') words.pop_back();
+  words += fmt::format(".{}", ::geteuid());
+  for (const char* name : {"net", "pid", "user"}) {
+    struct stat info {};
+    const std::string path = fmt::format("/proc/self/ns/{}", name);
+    words += fmt::format(".{}", ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0);
+  }
+  return words;
+}
+
+// A socket's name in the abstract namespace, which leaves nothing behind in the file system.
+std::pair<sockaddr_un, socklen_t> AddressOf(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const size_t size = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), size);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size)};
+}
+
+Status WaitReadable(int fd, TimePoint deadline) {
+  for (;;) {
+    const Duration left = deadline - std::chrono::steady_clock::now();
+    if (left <= Duration::zero()) return {ErrorCode::kDeadlineExceeded, "timed out"};
+    pollfd polled{fd, POLLIN, 0};
+    const int ready = ::poll(&polled, 1, static_cast<int>(Milliseconds(left)) + 1);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
+  }
+}
+
+// The process at the other end, if it is of this user.
+Result<pid_t> PeerProcess(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return ErrnoStatus("getsockopt", errno);
+  }
+  if (peer.uid != ::geteuid()) {
+    return Status(ErrorCode::kNotSupported,
+                  fmt::format("process {} is of user {}, not {}", peer.pid, peer.uid, ::geteuid()));
+  }
+  return peer.pid;
+}
+
+}  // namespace
+
+Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration timeout) {
+  ShmMeeting meeting;
+  meeting.rank_ = rank;
+  meeting.timeout_ = timeout;
+  HVDRAY_ASSIGN_OR_RETURN(meeting.token_, RandomToken());
+  HVDRAY_ASSIGN_OR_RETURN(const std::string random, RandomToken());
+  meeting.name_ = "hvdray-" + random;
+  meeting.listener_.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!meeting.listener_.is_valid()) return ErrnoStatus("socket", errno);
+  const auto [address, length] = AddressOf(meeting.name_);
+  if (::bind(meeting.listener_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(meeting.listener_.get(), SOMAXCONN) != 0) {
+    return ErrnoStatus("listen on a Unix socket", errno);
+  }
+  // "fingerprint name token"
+  HVDRAY_RETURN_IF_ERROR(store.Set(
+      PlaceKey(rank), fmt::format("{} {} {}", Fingerprint(), meeting.name_, meeting.token_)));
+
+  if (rank == 0) {
+    // A line for each rank: "leader name token" of the leader.
+    std::map<std::string, std::string> lines;
+    std::string hosts;
+    for (int peer = 0; peer < size; ++peer) {
+      Result<std::string> place = store.Get(PlaceKey(peer), timeout);
+      if (!place.ok()) {
+        return std::move(place).status().WithContext(
+            fmt::format("rank {} of {} did not come", peer, size));
+      }
+      const size_t space = place->find(' ');
+      if (space == std::string::npos) {
+        return Status(ErrorCode::kAborted, fmt::format("rank {}: not a place: {}", peer, *place));
+      }
+      const auto [line, is_new] = lines.try_emplace(
+          place->substr(0, space), fmt::format("{} {}\n", peer, place->substr(space + 1)));
+      hosts += line->second;
+    }
+    HVDRAY_RETURN_IF_ERROR(store.Set(kHosts, hosts));
+  }
+
+  HVDRAY_ASSIGN_OR_RETURN(const std::string hosts, store.Get(kHosts, timeout));
+  std::string_view rest = hosts;
+  for (int peer = 0; peer < size; ++peer) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    const size_t first = line.find(' ');
+    const size_t second = line.find(' ', first + 1);
+    int leader = -1;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), leader);
+    if (error != std::errc() || leader < 0 || leader > peer || second == std::string_view::npos ||
+        line.size() - second - 1 != ShmSegment::kTokenBytes) {
+      return Status(ErrorCode::kAborted,
+                    fmt::format("rank {}: not a line of hosts: {}", peer, line));
+    }
+    meeting.leaders_.push_back(leader);
+    if (peer == rank) {
+      meeting.name_ = line.substr(first + 1, second - first - 1);
+      meeting.token_ = line.substr(second + 1);
+    }
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  }
+  if (meeting.leaders_[static_cast<size_t>(rank)] != rank) meeting.listener_.Reset();
+  return meeting;
+}
+
+bool ShmMeeting::SharesAll() const {
+  return std::all_of(leaders_.begin(), leaders_.end(), [](int leader) { return leader == 0; });
+}
+
+std::vector<int> ShmMeeting::MembersHere() const {
+  std::vector<int> members;
+  const int leader = leaders_[static_cast<size_t>(rank_)];
+  for (size_t peer = 0; peer < leaders_.size(); ++peer) {
+    if (leaders_[peer] == leader) members.push_back(static_cast<int>(peer));
+  }
+  return members;
+}
+
+Result<std::unique_ptr<ShmSegment>> ShmMeeting::Share() {
+  const std::vector<int> members = MembersHere();
+  const auto position =
+      static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  Result<std::unique_ptr<ShmSegment>> segment =
+      position == 0 ? GiveMemory(members) : TakeMemory(position);
+  if (!segment.ok()) return segment;
+  // From here on each watches the others' processes.
+  (*segment)->Post(ShmSegment::kDone, 0);
+  constexpr uint32_t kJoined = 1;
+  (*segment)->Post(ShmSegment::kWritten, kJoined);
+  HVDRAY_RETURN_IF_ERROR((*segment)->WaitAll(ShmSegment::kWritten, kJoined));
+  return segment;
+}
+
+Status ShmMeeting::Forget(Store& store) const {
+  if (rank_ == 0) HVDRAY_RETURN_IF_ERROR(store.Delete(kHosts));
+  return store.Delete(PlaceKey(rank_));
+}
+
+Result<std::unique_ptr<ShmSegment>> ShmMeeting::GiveMemory(const std::vector<int>& members) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
+  std::vector<pid_t> pids(members.size());
+  std::vector<UniqueFd> sockets(members.size());
+  pids[0] = ::getpid();
+  for (size_t come = 1; come < members.size();) {
+    if (!WaitReadable(listener_.get(), deadline).ok()) {
+      const auto missing = std::find(pids.begin(), pids.end(), 0) - pids.begin();
+      return Status(ErrorCode::kDeadlineExceeded,
+                    fmt::format("rank {} did not ask for shared memory within {:.3g} s",
+                                members[static_cast<size_t>(missing)], Seconds(timeout_).count()));
+    }
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket.is_valid()) continue;  // it has gone again
+    // The name is random, so whoever asks has it from the store; one who does not say its position
+    // in a word, or is of another user, is none of ours.
+    const Result<pid_t> pid = PeerProcess(socket.get());
+    uint32_t position = 0;
+    if (!pid.ok() || !WaitReadable(socket.get(), deadline).ok() ||
+        ::recv(socket.get(), &position, sizeof position, MSG_WAITALL) != sizeof position ||
+        position == 0 || position >= members.size() || pids[position] != 0) {
+      continue;
+    }
+    pids[position] = *pid;
+    sockets[position] = std::move(socket);
+    ++come;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(UniqueFd memory, ShmSegment::Create(pids, token_));
+  const std::array<int, 1> descriptor{memory.get()};
+  for (const UniqueFd& socket : sockets) {
+    // One that has died meanwhile is found by its process below.
+    if (socket.is_valid()) (void)SendWithDescriptors(socket.get(), "m", descriptor);
+  }
+  return ShmSegment::Open(std::move(memory), 0, token_, timeout_);
+}
+
+Result<std::unique_ptr<ShmSegment>> ShmMeeting::TakeMemory(int position) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
+  const int leader = leaders_[static_cast<size_t>(rank_)];
+  const std::string attempt = fmt::format("rank {} asks rank {} for shared memory", rank_, leader);
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.is_valid()) return ErrnoStatus("socket", errno);
+  const auto [address, length] = AddressOf(name_);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    return Status(ErrorCode::kNotSupported, fmt::format("{}: {}", attempt, std::strerror(errno)),
+                  "HVDRAY_COLLECTIVE=gloo does without");
+  }
+  const Result<pid_t> pid = PeerProcess(socket.get());
+  if (!pid.ok()) return Status(pid.status()).WithContext(attempt);
+  const auto word = static_cast<uint32_t>(position);
+  if (::send(socket.get(), &word, sizeof word, MSG_NOSIGNAL) != sizeof word) {
+    return ErrnoStatus("send", errno).WithContext(attempt);
+  }
+  Status readable = WaitReadable(socket.get(), deadline);
+  if (!readable.ok()) return std::move(readable).WithContext(attempt);
+  char byte = 0;
+  std::vector<UniqueFd> descriptors;
+  if (ReceiveWithDescriptors(socket.get(), &byte, 1, descriptors) != 1 || descriptors.size() != 1) {
+    return Status(ErrorCode::kAborted, attempt + ": it has gone, or could not make any");
+  }
+  return ShmSegment::Open(std::move(descriptors[0]), position, token_, timeout_);
+}
+
+}  // namespace hvdray

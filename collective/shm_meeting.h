@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds out which ranks share memory, and gives it to them.
+#ifndef HVDRAY_COLLECTIVE_SHM_MEETING_H_
+#define HVDRAY_COLLECTIVE_SHM_MEETING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "collective/shm_segment.h"
+#include "collective/store.h"
+
+namespace hvdray {
+
+/// Each rank tells rank 0 which machine, user and namespaces it has, and listens on a Unix socket
+/// with a random name. Rank 0 publishes who seems to be together. Among those, the lowest rank
+/// makes the memory and passes it to who asks at its socket: the memory carries a random token of
+/// the listener, which the others know from the store. So they share memory because they do, not
+/// because some variable says so.
+class ShmMeeting {
+ public:
+  /// Publishes this rank and reads where all others are. Blocks; all ranks call it.
+  /// Errors: as Store, kSystem, kOutOfResources.
+  static Result<ShmMeeting> Join(Store& store, int rank, int size, Duration timeout);
+
+  /// For each rank the lowest rank on its host.
+  const std::vector<int>& leaders() const { return leaders_; }
+  bool SharesAll() const;
+
+  /// The memory of this rank's host, once all its ranks have it. In it ranks count from 0 in order.
+  /// Blocks; all ranks of the host call it. Errors: kDeadlineExceeded, kAborted, kNotSupported,
+  /// kOutOfResources, kSystem, naming the rank that did not come or can't share.
+  Result<std::unique_ptr<ShmSegment>> Share();
+
+  /// Takes this rank's keys out of the store. Only when all ranks have joined. Errors: as Store.
+  Status Forget(Store& store) const;
+
+ private:
+  ShmMeeting() = default;
+  std::vector<int> MembersHere() const;
+  Result<std::unique_ptr<ShmSegment>> GiveMemory(const std::vector<int>& members);
+  Result<std::unique_ptr<ShmSegment>> TakeMemory(int position);
+
+  int rank_ = 0;
+  Duration timeout_{};
+  UniqueFd listener_;
+  std::string name_;   ///< Of the listener: of this rank, then of its host's lowest.
+  std::string token_;  ///< Likewise.
+  std::vector<int> leaders_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_COLLECTIVE_SHM_MEETING_H_

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that all ranks of one machine map, and how they wait for each other in it. Knows nothing
+// of collectives: shm_communicator.cc has the algorithms, shm_meeting.h how ranks come by the
+// memory.
+//
+// The memory: a header, three counters for each rank, two for each ordered pair of ranks, kSlots
+// slots of kSlotBytes for each rank, a ring of bytes for each ordered pair (its pages are taken
+// with the pair's first message).
+//
+// A counter only grows, and only its owner adds to it: what a rank has written before it posts a
+// step can be read by all who have seen that step. Bit 31 says that the owner will post no more.
+#ifndef HVDRAY_COLLECTIVE_SHM_SEGMENT_H_
+#define HVDRAY_COLLECTIVE_SHM_SEGMENT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/types.h"
+
+namespace hvdray {
+
+/// 128 bytes: processors fetch cache lines in pairs.
+struct alignas(128) ShmCounter {
+  std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> sleepers{0};  ///< Who posts wakes them.
+};
+
+class ShmSegment {
+ public:
+  static constexpr size_t kSlots = 4;
+  static constexpr size_t kSlotBytes = size_t{256} << 10;
+  static constexpr size_t kTokenBytes = 32;
+
+  /// What a rank has done for a step.
+  enum Phase : uint8_t { kWritten, kReduced, kDone };
+  static constexpr size_t kPhases = 3;
+
+  /// New memory for `pids.size()` ranks, their processes in the order of ranks. token: kTokenBytes,
+  /// by which the others know the memory. Errors: kOutOfResources (no memory, or more than a file
+  /// may have), kSystem.
+  static Result<UniqueFd> Create(std::span<const pid_t> pids, std::string_view token);
+
+  /// Maps what Create() made. Starts a thread that watches the other ranks' processes: when one
+  /// ends, waits for it end. Errors: kNotSupported when it is other memory, or names other
+  /// processes than this machine's; kOutOfResources, kSystem.
+  static Result<std::unique_ptr<ShmSegment>> Open(UniqueFd fd, int rank, std::string_view token,
+                                                  Duration timeout);
+
+  ShmSegment(const ShmSegment&) = delete;
+  ShmSegment& operator=(const ShmSegment&) = delete;
+  /// Says that this rank will post no more.
+  ~ShmSegment();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Rank's slot for `step`; step % kSlots share one. Only that rank writes it, but between its
+  /// kWritten and kReduced.
+  char* Slot(int rank, uint32_t step) const {
+    return slots_ + (static_cast<size_t>(rank) * kSlots + step % kSlots) * kSlotBytes;
+  }
+
+  /// Says that this rank has done `phase` of `step`: steps of a phase only grow.
+  void Post(Phase phase, uint32_t step) { Post(CounterOf(rank_, phase), step); }
+  /// Blocks until `peer` has posted `step` or a later one. Errors: kAborted, kDeadlineExceeded.
+  Status Wait(int peer, Phase phase, uint32_t step) {
+    return WaitFor(CounterOf(peer, phase), step, peer);
+  }
+  /// As Wait(), for all other ranks.
+  Status WaitAll(Phase phase, uint32_t step);
+
+  /// Writes to the ring from this rank to `peer`; blocks while it is full. Errors: as Wait(), and
+  /// kOutOfResources.
+  Status Send(int peer, const char* data, size_t size);
+  /// Reads from the ring from `peer` to this rank; blocks while it is empty. Errors: as Send().
+  Status Receive(int peer, char* data, size_t size);
+
+  /// Has all waits of all ranks end with kAborted, for ever. Threads: any.
+  void Abort();
+  /// Ok, or kAborted with the reason.
+  Status CheckAlive() const;
+
+ private:
+  struct Header;
+  struct Ring {
+    ShmCounter* written;  ///< Bytes, modulo 2^31.
+    ShmCounter* read;
+    char* data;
+    uint64_t offset;  ///< Of data in the memory.
+  };
+
+  ShmSegment(UniqueFd fd, char* memory, size_t bytes, int rank, int size, Duration timeout);
+  ShmCounter& CounterOf(int rank, Phase phase) const {
+    return counters_[static_cast<size_t>(rank) * kPhases + phase];
+  }
+  static bool HasReached(uint32_t value, uint32_t step) {
+    return ((value - step) & kStepMask) < (kStepMask + 1) / 2;
+  }
+  static void Post(ShmCounter& counter, uint32_t value);
+  Status WaitFor(ShmCounter& counter, uint32_t step, int peer) {
+    if (HasReached(counter.value.load(std::memory_order_acquire), step)) return {};
+    return WaitLong(counter, step, peer);
+  }
+  Status WaitLong(ShmCounter& counter, uint32_t step, int peer);
+  Ring RingFromTo(int sender, int receiver) const;
+  Status TakePages(int sender, int receiver);
+  Status WatchPeers();
+  void EndCountersOf(int rank);
+  void AbortFor(uint32_t reason);
+
+  static constexpr uint32_t kStepMask = 0x7FFFFFFF;
+
+  UniqueFd fd_;
+  char* memory_;
+  size_t bytes_;
+  int rank_;
+  int size_;
+  Duration timeout_;
+  Header* header_;
+  ShmCounter* counters_;
+  ShmCounter* ring_counters_;
+  char* slots_;
+  char* rings_;
+  size_t ring_bytes_;
+  int spins_;
+  int yields_;
+  std::vector<bool> has_pages_;  ///< Of rings, by peer: of those to it, then of those from it.
+  std::vector<UniqueFd> pidfds_;
+  UniqueFd stop_;
+  std::thread watcher_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_COLLECTIVE_SHM_SEGMENT_H_

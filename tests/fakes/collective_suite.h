@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective over any communicator, against a reference computed here in wider types. Run by
+// threads of one process (unit tests) and by processes under `hvdray run` (tests/integration).
+#ifndef HVDRAY_TESTS_FAKES_COLLECTIVE_SUITE_H_
+#define HVDRAY_TESTS_FAKES_COLLECTIVE_SUITE_H_
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collective/communicator.h"
+
+namespace hvdray {
+
+inline constexpr DataType kDataTypes[] = {
+    DataType::kInt8,     DataType::kInt16,   DataType::kInt32,
+    DataType::kInt64,    DataType::kUint8,   DataType::kFloat16,
+    DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64};
+inline constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum,   ReduceOp::kAverage, ReduceOp::kMin,
+                                          ReduceOp::kMax,   ReduceOp::kProduct, ReduceOp::kBitAnd,
+                                          ReduceOp::kBitOr, ReduceOp::kBitXor};
+
+/// Writes a small whole number as an element; reads one back. Independent of the library.
+void StoreNumber(void* base, size_t index, DataType dtype, double value);
+double LoadNumber(const void* base, size_t index, DataType dtype);
+
+/// All ranks call it with the same counts. Returns what was wrong, a line each; empty: nothing.
+std::vector<std::string> CheckCollectives(Communicator& communicator,
+                                          std::span<const size_t> counts);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_TESTS_FAKES_COLLECTIVE_SUITE_H_

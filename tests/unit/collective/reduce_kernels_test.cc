@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/reduce_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/fakes/collective_suite.h"
+
+namespace hvdray {
+namespace {
+
+TEST(ReduceKernelsTest, EveryHalfSurvivesBeingCopied) {
+  for (const DataType dtype : {DataType::kFloat16, DataType::kBfloat16}) {
+    std::vector<uint16_t> all(65536);
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+    std::vector<uint16_t> copy(all.size());
+    const void* sources[] = {all.data()};
+    FindReduce(dtype, ReduceOp::kSum)(sources, 1, copy.data(), all.size(), 1);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const double value = LoadNumber(all.data(), i, dtype);
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(LoadNumber(copy.data(), i, dtype))) << i;
+      } else {
+        ASSERT_EQ(copy[i], all[i]) << NameOf(dtype);
+      }
+    }
+  }
+}
+
+TEST(ReduceKernelsTest, SumsOfHalvesAreRoundedOnceToTheNearestEven) {
+  std::mt19937 random(1);
+  for (const DataType dtype : {DataType::kFloat16, DataType::kBfloat16}) {
+    constexpr size_t kCount = 20000;
+    std::vector<uint16_t> a(kCount);
+    std::vector<uint16_t> b(kCount);
+    std::vector<uint16_t> c(kCount);
+    std::vector<uint16_t> sum(kCount);
+    for (auto* values : {&a, &b, &c}) {
+      // Below infinity; all exponents and subnormal numbers among them.
+      for (uint16_t& value : *values) value = static_cast<uint16_t>(random() & 0xBBFF);
+    }
+    const void* sources[] = {a.data(), b.data(), c.data()};
+    FindReduce(dtype, ReduceOp::kSum)(sources, 3, sum.data(), kCount, 1);
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto exact = static_cast<float>(LoadNumber(a.data(), i, dtype)) +
+                         static_cast<float>(LoadNumber(b.data(), i, dtype)) +
+                         static_cast<float>(LoadNumber(c.data(), i, dtype));
+      uint16_t expected = 0;
+      StoreNumber(&expected, 0, dtype, exact);
+      ASSERT_EQ(sum[i], expected) << NameOf(dtype) << " " << a[i] << " " << b[i] << " " << c[i];
+    }
+  }
+}
+
+TEST(ReduceKernelsTest, TooLargeAHalfIsInfinity) {
+  std::vector<uint16_t> large{0x7BFF};  // 65504
+  uint16_t sum = 0;
+  const void* sources[] = {large.data(), large.data()};
+  FindReduce(DataType::kFloat16, ReduceOp::kSum)(sources, 2, &sum, 1, 1);
+  EXPECT_EQ(sum, 0x7C00);
+}
+
+TEST(ReduceKernelsTest, IntegersWrap) {
+  const int8_t large = 127;
+  int8_t result = 0;
+  const void* sources[] = {&large, &large};
+  FindReduce(DataType::kInt8, ReduceOp::kSum)(sources, 2, &result, 1, 1);
+  EXPECT_EQ(result, -2);
+  const int32_t most = INT32_MAX;
+  int32_t product = 0;
+  const void* pair[] = {&most, &most};
+  FindReduce(DataType::kInt32, ReduceOp::kProduct)(pair, 2, &product, 1, 1);
+  EXPECT_EQ(product, 1);
+}
+
+TEST(ReduceKernelsTest, AnAverageOfIntegersIsCutTowardsZero) {
+  const int32_t a = -7;
+  const int32_t b = 0;
+  int32_t result = 0;
+  const void* sources[] = {&a, &b};
+  FindReduce(DataType::kInt32, ReduceOp::kAverage)(sources, 2, &result, 1, 2);
+  EXPECT_EQ(result, -3);
+  // More ranks than an int8 has values.
+  const int8_t one = 100;
+  int8_t small = 0;
+  const void* single[] = {&one};
+  FindReduce(DataType::kInt8, ReduceOp::kAverage)(single, 1, &small, 1, 200);
+  EXPECT_EQ(small, 0);
+}
+
+TEST(ReduceKernelsTest, AnyLengthAndAlignmentStaysInItsBuffer) {
+  for (size_t count = 0; count < 200; ++count) {
+    std::vector<char> a(count * 4 + 3, 0);
+    std::vector<char> b(count * 4 + 1, 0);
+    std::vector<char> dst(count * 4 + 8, 0x5A);
+    for (size_t i = 0; i < count; ++i) {
+      StoreNumber(a.data() + 3, i, DataType::kFloat32, static_cast<double>(i));
+      StoreNumber(b.data() + 1, i, DataType::kFloat32, 1);
+    }
+    const void* sources[] = {a.data() + 3, b.data() + 1};
+    FindReduce(DataType::kFloat32, ReduceOp::kSum)(sources, 2, dst.data() + 2, count, 1);
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(LoadNumber(dst.data() + 2, i, DataType::kFloat32), static_cast<double>(i + 1));
+    }
+    for (const size_t edge : {size_t{0}, size_t{1}, count * 4 + 2, count * 4 + 7}) {
+      ASSERT_EQ(dst[edge], 0x5A) << count;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hvdray
