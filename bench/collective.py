@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All-reduce between ranks of this machine, beside the MPIs, Horovod and torch's Gloo; and the time until a first one."""
+
+import json
+import subprocess
+
+from harness import ROOT, Measure, Series, alternate, kill_session, timed, which
+from launch import environment
+
+SIZES = {"1 KB": 1 << 10, "64 KB": 64 << 10, "1 MB": 1 << 20, "32 MB": 32 << 20}
+# Of the better MPI's time, with two ranks; with four, of Open MPI's.
+GOALS = {"1 KB": "≤ 0.5 × the better MPI", "64 KB": "≤ 0.2 ×; stretch 0.15 ×", "1 MB": "≤ 0.33 ×",
+         "32 MB": "≤ 0.33 ×; stretch 0.2 ×"}
+
+
+def mpirun(name, ranks):
+    flags = ["--allow-run-as-root", "--oversubscribe"] if name == "openmpi" else []
+    return [f"mpirun.{name}", *flags, "-np", ranks]
+
+
+def commands(context, ranks):
+    load = context.bin_dir / "collective_load"
+    found = {name: [hvdray, "run", "-np", ranks, "--tag-output", "none", "--", load, "hvdray"]
+             for name, hvdray in context.builds.items()}
+    for name in ("openmpi", "mpich"):
+        if which(f"mpirun.{name}"):
+            found[name] = [*mpirun(name, ranks), load, name]
+    return found
+
+
+def medians(command, env):
+    """Bytes to microseconds, or None."""
+    process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True, env=env, start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        output = ""
+    kill_session(process.pid)
+    line = next((text for text in output.splitlines() if text.startswith("{")), None)
+    return {int(size): value for size, value in json.loads(line).items()} if line else None
+
+
+def by_size(context, ranks, contenders, goals):
+    env = dict(environment(context), OMP_NUM_THREADS="1")
+    series = {size: {name: Series(name) for name in contenders} for size in SIZES}
+    for _ in range(context.rounds(5)):
+        for name, command in contenders.items():
+            found = medians([*command, *SIZES.values()], env) or {}
+            for size, count in SIZES.items():
+                series[size][name].values.append(found.get(count))
+    return [Measure(f"all-reduce of {size} float32 in place, {ranks} ranks, median call", "µs", list(series[size].values()),
+                    goals[size]) for size in SIZES]
+
+
+def two_ranks(context):
+    contenders = commands(context, 2)
+    if context.venv:
+        script = ROOT / "bench/workers/allreduce.py"
+        for name in ("horovod", "torch"):
+            contenders[f"{name} (gloo)"] = [context.hvdray, "run", "-np", 2, "--tag-output", "none", "--", context.venv / "bin/python",
+                                            script, name]
+    return by_size(context, 2, contenders, GOALS)
+
+
+def four_ranks(context):
+    contenders = {name: command for name, command in commands(context, 4).items() if name != "mpich"}  # it spins
+    return by_size(context, 4, contenders, dict.fromkeys(SIZES, "≤ 0.7 × Open MPI"))
+
+
+def eight_ranks(context):
+    contenders = {name: command for name, command in commands(context, 8).items() if name != "mpich"}
+    return by_size(context, 8, contenders, dict.fromkeys(SIZES, "no collapse"))
+
+
+def first(context):
+    env = environment(context)
+    contenders = {name: (lambda command=command: timed([*command, "first"], env=env))
+                  for name, command in commands(context, 64).items()}
+    return [Measure("64 ranks: command → all have finished a first all-reduce", "s", alternate(contenders, context.rounds(5)),
+                    "≤ mpirun")]
+
+
+MEASURES = {
+    "collective.two": two_ranks,
+    "collective.four": four_ranks,
+    "collective.eight": eight_ranks,
+    "collective.first": first,
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of an all-reduce benchmark: float32, sum, in place, a barrier before each call. Rank 0
+// prints a line of JSON: bytes to microseconds, the median of its own calls.
+//   collective_load hvdray|openmpi|mpich BYTES...   under `hvdray run`, mpirun.openmpi,
+//   mpirun.mpich collective_load NAME first                      one all-reduce of 1 KB, and the
+//   end
+// The MPIs are loaded at run time by the ABI of their Debian packages, so no headers of theirs are
+// needed.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/communicator.h"
+
+namespace hvdray {
+namespace {
+
+struct Peer {
+  int rank = 0;
+  std::function<void()> barrier;
+  std::function<void(float*, size_t)> all_reduce;
+  std::function<void()> finish;
+};
+
+[[noreturn]] void Fail(const std::string& what) {
+  std::fprintf(stderr, "collective_load: %s\n", what.c_str());
+  std::exit(1);
+}
+
+void Expect(const Status& status) {
+  if (!status.ok()) Fail(status.ToString());
+}
+
+Peer Hvdray() {
+  auto options = CommunicatorOptionsFrom(Environment::FromProcess(), "bench");
+  if (!options.ok()) Fail(options.status().ToString());
+  auto made = MakeCommunicator(*options);
+  if (!made.ok()) Fail(made.status().ToString());
+  std::shared_ptr<Communicator> communicator = std::move(*made);
+  Peer peer;
+  peer.rank = communicator->rank();
+  peer.barrier = [communicator] { Expect(communicator->Barrier()); };
+  peer.all_reduce = [communicator](float* data, size_t count) {
+    Expect(communicator->AllReduce(data, data, count, DataType::kFloat32, ReduceOp::kSum));
+  };
+  peer.finish = [] {};
+  return peer;
+}
+
+// Both have the same functions; handles are pointers in Open MPI and ints in MPICH.
+template <typename Handle>
+Peer Mpi(void* library, Handle world, Handle type, Handle sum, void* in_place) {
+  const auto find = [library](const char* name) {
+    void* found = ::dlsym(library, name);
+    if (found == nullptr) Fail(name);
+    return found;
+  };
+  auto* init = reinterpret_cast<int (*)(int*, char***)>(find("MPI_Init"));
+  auto* rank_of = reinterpret_cast<int (*)(Handle, int*)>(find("MPI_Comm_rank"));
+  auto* barrier = reinterpret_cast<int (*)(Handle)>(find("MPI_Barrier"));
+  auto* all_reduce = reinterpret_cast<int (*)(const void*, void*, int, Handle, Handle, Handle)>(
+      find("MPI_Allreduce"));
+  auto* finalize = reinterpret_cast<int (*)()>(find("MPI_Finalize"));
+  if (init(nullptr, nullptr) != 0) Fail("MPI_Init");
+  Peer peer;
+  if (rank_of(world, &peer.rank) != 0) Fail("MPI_Comm_rank");
+  peer.barrier = [=] { (void)barrier(world); };
+  peer.all_reduce = [=](float* data, size_t count) {
+    if (all_reduce(in_place, data, static_cast<int>(count), type, sum, world) != 0)
+      Fail("MPI_Allreduce");
+  };
+  peer.finish = [=] { (void)finalize(); };
+  return peer;
+}
+
+Peer Load(const std::string& name) {
+  if (name == "hvdray") return Hvdray();
+  const bool is_openmpi = name == "openmpi";
+  const char* file = is_openmpi ? "libmpi.so.40" : "libmpich.so.12";
+  void* library = ::dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) Fail(::dlerror());
+  if (!is_openmpi) {
+    return Mpi<int>(library, 0x44000000, 0x4c00040a, 0x58000003, reinterpret_cast<void*>(-1));
+  }
+  return Mpi<void*>(library, ::dlsym(library, "ompi_mpi_comm_world"),
+                    ::dlsym(library, "ompi_mpi_float"), ::dlsym(library, "ompi_mpi_op_sum"),
+                    reinterpret_cast<void*>(1));
+}
+
+double Median(Peer& peer, size_t bytes) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<float> data(bytes / sizeof(float), 0.0F);  // sums of zeros stay what they are
+  const size_t calls = std::clamp<size_t>((size_t{256} << 20) / bytes, 15, 2000);
+  const size_t warm_up = calls / 5 + 1;
+  std::vector<double> times;
+  for (size_t i = 0; i < warm_up + calls; ++i) {
+    peer.barrier();
+    const auto start = Clock::now();
+    peer.all_reduce(data.data(), data.size());
+    const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+    if (i >= warm_up) times.push_back(took.count());
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(calls / 2), times.end());
+  return times[calls / 2];
+}
+
+int Main(int argc, char** argv) {
+  if (argc < 3) Fail("usage: collective_load hvdray|openmpi|mpich BYTES...|first");
+  Peer peer = Load(argv[1]);
+  std::string line;
+  if (std::string(argv[2]) == "first") {
+    std::vector<float> data(256, 1.0F);
+    peer.all_reduce(data.data(), data.size());
+  } else {
+    for (int i = 2; i < argc; ++i) {
+      line += fmt::format("{}\"{}\": {:.3f}", i > 2 ? ", " : "", argv[i],
+                          Median(peer, std::strtoull(argv[i], nullptr, 10)));
+    }
+  }
+  if (peer.rank == 0 && !line.empty()) std::printf("{%s}\n", line.c_str());
+  std::fflush(stdout);
+  peer.finish();
+  return 0;
+}
+
+}  // namespace
+}  // namespace hvdray
+
+int main(int argc, char** argv) { return hvdray::Main(argc, argv); }
