@@ -137,7 +137,7 @@ class Hosts:
 hosts = Hosts()
 asked = settings()
 asked.discovery = hosts
-executor = RayExecutor(asked, min_workers=1, max_workers=4, override_discovery=False)
+executor = RayExecutor(asked, min_workers=2, max_workers=4, override_discovery=False)
 executor.start()
 
 def pids(generation, *hosts):
@@ -165,7 +165,7 @@ until(lambda: not living(), "the end of all actors")
 
 
 # Discovery and training of horovod.ray's own tests of changing hosts, whose hosts are nodes here. What the discovery waits for is
-# more: each list holds until all its slots have workers that take notices.
+# more: each list holds until all its slots have workers that take notices, and the training goes on until the last one's have.
 SCHEDULED = """
 from hvdray.ray import elastic_v2
 elastic_v2.DISCOVER_HOSTS_FREQUENCY_SECS = 0.1
@@ -192,6 +192,8 @@ class Schedule:
         self.last = self.answers[0]
         if len(self.answers) > 1:
             del self.answers[0]
+        elif self.is_there(self.last):
+            open("stop", "w").close()
         return self.last
 
 def training(iterations):
@@ -204,8 +206,11 @@ def training(iterations):
 
         @hvd.elastic.run
         def go(state):
-            for state.epoch in range(state.epoch, iterations):
+            for state.epoch in range(state.epoch, 10**6):
                 time.sleep(0.1)
+                may_end = torch.tensor([float(os.path.exists("stop"))])
+                if hvd.allreduce(may_end, op=hvd.Min, name="end").item() and state.epoch >= iterations:
+                    break
                 state.commit()
             ray_logger.log({"finished": os.getpid()})
 
