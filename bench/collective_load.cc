@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of an all-reduce benchmark: float32, sum, in place, a barrier before each call. Rank 0
 // prints a line of JSON: bytes to microseconds, the median of its own calls.
-//   collective_load hvdray|openmpi|mpich BYTES...   under `hvdray run`, mpirun.openmpi,
-//   mpirun.mpich collective_load NAME first                      one all-reduce of 1 KB, and the
-//   end
+//   collective_load hvdray|gloo|gloo-chunked BYTES...   under `hvdray run`
+//   collective_load openmpi|mpich BYTES...              under mpirun.openmpi, mpirun.mpich
+//   collective_load NAME first                          one all-reduce of 1 KB, and the end
 // The MPIs are loaded at run time by the ABI of their Debian packages, so no headers of theirs are
 // needed.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_ring_chunked.h>
+#include <gloo/barrier.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +26,7 @@
 #include <vector>
 
 #include "collective/communicator.h"
+#include "collective/store.h"
 
 namespace hvdray {
 namespace {
@@ -39,10 +47,14 @@ void Expect(const Status& status) {
   if (!status.ok()) Fail(status.ToString());
 }
 
-Peer Hvdray() {
+CommunicatorOptions Options() {
   auto options = CommunicatorOptionsFrom(Environment::FromProcess(), "bench");
   if (!options.ok()) Fail(options.status().ToString());
-  auto made = MakeCommunicator(*options);
+  return *options;
+}
+
+Peer Hvdray() {
+  auto made = MakeCommunicator(Options());
   if (!made.ok()) Fail(made.status().ToString());
   std::shared_ptr<Communicator> communicator = std::move(*made);
   Peer peer;
@@ -52,6 +64,70 @@ Peer Hvdray() {
     Expect(communicator->AllReduce(data, data, count, DataType::kFloat32, ReduceOp::kSum));
   };
   peer.finish = [] {};
+  return peer;
+}
+
+class GlooStore : public gloo::rendezvous::Store {
+ public:
+  explicit GlooStore(const CommunicatorOptions& options)
+      : store_(options.rendezvous_host, options.rendezvous_port, options.scope) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    Expect(store_.Set(key, std::string(data.begin(), data.end())));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const Result<std::string> value = store_.Get(key, std::chrono::seconds(30));
+    Expect(value.ok() ? Status() : value.status());
+    return {value->begin(), value->end()};
+  }
+  void wait(const std::vector<std::string>& keys) override {
+    for (const std::string& key : keys) (void)get(key);
+  }
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& /*timeout*/) override {
+    wait(keys);
+  }
+
+ private:
+  hvdray::Store store_;
+};
+
+// Gloo's ring as its users call it, or its older one, which its own benchmark has as well.
+Peer Gloo(bool is_chunked) {
+  const CommunicatorOptions options = Options();
+  gloo::transport::tcp::attr attributes;
+  attributes.iface = options.interface;
+  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  GlooStore store(options);
+  auto context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
+  context->connectFullMesh(store, device);
+  Peer peer;
+  peer.rank = options.rank;
+  peer.barrier = [context] {
+    gloo::BarrierOptions barrier(context);
+    gloo::barrier(barrier);
+  };
+  peer.all_reduce = [context](float* data, size_t count) {
+    gloo::AllreduceOptions call(context);
+    call.setOutput(data, count);
+    call.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+    call.setReduceFunction(
+        static_cast<void (*)(void*, const void*, const void*, size_t)>(&gloo::sum<float>));
+    gloo::allreduce(call);
+  };
+  if (is_chunked) {
+    auto ring = std::make_shared<std::unique_ptr<gloo::AllreduceRingChunked<float>>>();
+    auto of = std::make_shared<std::pair<float*, size_t>>();
+    peer.all_reduce = [context, ring, of](float* data, size_t count) {
+      if (*of != std::pair(data, count)) {
+        *of = {data, count};
+        *ring = std::make_unique<gloo::AllreduceRingChunked<float>>(
+            context, std::vector<float*>{data}, static_cast<int>(count));
+      }
+      (*ring)->run();
+    };
+  }
+  peer.finish = [context] {};
   return peer;
 }
 
@@ -83,6 +159,7 @@ Peer Mpi(void* library, Handle world, Handle type, Handle sum, void* in_place) {
 
 Peer Load(const std::string& name) {
   if (name == "hvdray") return Hvdray();
+  if (name == "gloo" || name == "gloo-chunked") return Gloo(name != "gloo");
   const bool is_openmpi = name == "openmpi";
   const char* file = is_openmpi ? "libmpi.so.40" : "libmpich.so.12";
   void* library = ::dlopen(file, RTLD_NOW | RTLD_GLOBAL);
@@ -113,7 +190,8 @@ double Median(Peer& peer, size_t bytes) {
 }
 
 int Main(int argc, char** argv) {
-  if (argc < 3) Fail("usage: collective_load hvdray|openmpi|mpich BYTES...|first");
+  if (argc < 3)
+    Fail("usage: collective_load hvdray|gloo|gloo-chunked|openmpi|mpich BYTES...|first");
   Peer peer = Load(argv[1]);
   std::string line;
   if (std::string(argv[2]) == "first") {

@@ -5,8 +5,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collective/communicator.h"
+#include "collective/mesh.h"
 #include "collective/shm_segment.h"
 #include "collective/store.h"
 
@@ -15,7 +17,11 @@ namespace hvdray {
 /// For ranks that all map `segment`. Ranks are the segment's.
 std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment);
 
-/// Over TCP between all ranks, which meet through `store`. Blocks. Errors: kAborted.
+/// Of the ranks of `mesh` that `members` lists, this one among them.
+std::unique_ptr<Communicator> MakeNetworkCommunicator(std::shared_ptr<Mesh> mesh,
+                                                      std::vector<int> members);
+
+/// Over TCP between all ranks, which meet through `store`. Blocks. Errors: as Mesh::Connect().
 Result<std::unique_ptr<Communicator>> MakeGlooCommunicator(const CommunicatorOptions& options,
                                                            Store& store);
 

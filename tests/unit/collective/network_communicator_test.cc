@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks are threads that meet over a real rendezvous and reach each other over TCP on loopback;
+// processes, and deaths of them, are in tests/integration/collective_test.py.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "base/loop.h"
+#include "collective/communicator.h"
+#include "rendezvous/server.h"
+#include "tests/fakes/collective_suite.h"
+
+namespace hvdray {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Rendezvous {
+ public:
+  Rendezvous() : thread_([this] { Serve(); }) { port_ = started_.get_future().get(); }
+  ~Rendezvous() {
+    loop_->Stop();
+    thread_.join();
+  }
+  uint16_t port() const { return port_; }
+
+ private:
+  void Serve() {
+    loop_ = std::move(Loop::Create()).value();
+    RendezvousOptions options;
+    options.user = ::getuid();
+    const auto server = std::move(RendezvousServer::Start(*loop_, std::move(options))).value();
+    started_.set_value(server->port());
+    loop_->Run();
+  }
+
+  std::unique_ptr<Loop> loop_;
+  std::promise<uint16_t> started_;
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+// Runs body(communicator) on a thread for each rank.
+void OnRanks(int size, Duration timeout,
+             const std::function<void(std::unique_ptr<Communicator>)>& body) {
+  const Rendezvous rendezvous;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      CommunicatorOptions options;
+      options.rank = rank;
+      options.size = size;
+      options.rendezvous_port = rendezvous.port();
+      options.interface = "lo";
+      options.scope = "test";
+      options.timeout = timeout;
+      options.backend = Backend::kGloo;
+      auto made = MakeCommunicator(options);
+      ASSERT_TRUE(made.ok()) << made.status().ToString();
+      body(std::move(*made));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+Status Sum(Communicator& communicator, std::vector<float>& values) {
+  return communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kFloat32,
+                                ReduceOp::kSum);
+}
+
+class NetworkCommunicatorTest : public testing::TestWithParam<int> {};
+
+TEST_P(NetworkCommunicatorTest, EveryCollectiveEqualsItsReference) {
+  // By messages, by halving and doubling, and by rings of several pieces.
+  const std::vector<size_t> counts{0, 1, 5, 1000, 30001, 300007};
+  OnRanks(GetParam(), 60s, [&](std::unique_ptr<Communicator> communicator) {
+    const size_t used = communicator->size() <= 3 ? 6 : 5;
+    for (const std::string& problem :
+         CheckCollectives(*communicator, std::span(counts).first(used))) {
+      ADD_FAILURE() << problem;
+    }
+  });
+}
+
+TEST_P(NetworkCommunicatorTest, ManyOperationsInARowKeepTheirMessagesApart) {
+  OnRanks(GetParam(), 60s, [](std::unique_ptr<Communicator> communicator) {
+    const int size = communicator->size();
+    for (int round = 0; round < 150; ++round) {
+      std::vector<int64_t> values(static_cast<size_t>(1 + round * 371 % 20000),
+                                  communicator->rank() + round);
+      const int root = round % size;
+      ASSERT_TRUE(
+          communicator->Broadcast(values.data(), values.size(), DataType::kInt64, root).ok());
+      EXPECT_EQ(values.back(), root + round);
+      const Status status = communicator->AllReduce(values.data(), values.data(), values.size(),
+                                                    DataType::kInt64, ReduceOp::kSum);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      EXPECT_EQ(values.back(), static_cast<int64_t>(root + round) * size);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, NetworkCommunicatorTest, testing::Values(2, 3, 4, 5, 6, 7));
+
+TEST(NetworkCommunicatorLargeTest, WhatIsLargerThanPartialSumsMayBeGoesInRounds) {
+  OnRanks(2, 60s, [](std::unique_ptr<Communicator> communicator) {
+    std::vector<float> values(size_t{9} << 20, 1.0F);
+    values.back() = 2.0F;
+    ASSERT_TRUE(Sum(*communicator, values).ok());
+    EXPECT_EQ(values.front(), 2.0F);
+    EXPECT_EQ(values.back(), 4.0F);
+    std::vector<float> sums(values.size());
+    const Status status = communicator->Reduce(values.data(), sums.data(), values.size(),
+                                               DataType::kFloat32, ReduceOp::kMax, 1);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(sums.back(), communicator->rank() == 1 ? 4.0F : 0.0F);
+  });
+}
+
+TEST(NetworkCommunicatorLargeTest, SmallAndLargeMessagesOfAPairKeepTheirOrder) {
+  OnRanks(2, 60s, [](std::unique_ptr<Communicator> communicator) {
+    const int peer = 1 - communicator->rank();
+    for (int i = 0; i < 40; ++i) {
+      std::vector<int32_t> values(i % 3 == 0 ? 200000 : 10, i);
+      const bool is_sender = (i / 5 + communicator->rank()) % 2 == 0;
+      const Status status =
+          is_sender ? communicator->Send(values.data(), values.size(), DataType::kInt32, peer)
+                    : communicator->Recv(values.data(), values.size(), DataType::kInt32, peer);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      EXPECT_EQ(values.back(), i);
+    }
+  });
+}
+
+TEST(NetworkCommunicatorFaultTest, AnAbortEndsTheWaitsOfAllForEver) {
+  OnRanks(3, 60s, [](std::unique_ptr<Communicator> communicator) {
+    if (communicator->rank() == 2) {
+      communicator->Abort();
+    } else {
+      const Status status = communicator->Barrier();
+      EXPECT_EQ(status.code(), ErrorCode::kAborted);
+      EXPECT_NE(status.message().find("has died or ended"), std::string::npos) << status.message();
+    }
+    EXPECT_EQ(communicator->Barrier().code(), ErrorCode::kAborted);
+  });
+}
+
+TEST(NetworkCommunicatorFaultTest, AnAbortEndsTheWaitOfItsOwnRank) {
+  OnRanks(2, 60s, [](std::unique_ptr<Communicator> communicator) {
+    if (communicator->rank() == 1) {
+      char none = 0;
+      EXPECT_EQ(communicator->Recv(&none, 1, DataType::kUint8, 0).code(), ErrorCode::kAborted);
+      return;
+    }
+    std::thread other([&] { communicator->Abort(); });
+    std::vector<float> values(1000000);
+    EXPECT_EQ(communicator->Send(values.data(), values.size(), DataType::kFloat32, 1).code(),
+              ErrorCode::kAborted);
+    other.join();
+  });
+}
+
+TEST(NetworkCommunicatorFaultTest, ARankThatIsWaitedForInVainIsNamed) {
+  std::promise<void> done;
+  const std::shared_future<void> is_done = done.get_future().share();
+  OnRanks(2, 200ms, [&](std::unique_ptr<Communicator> communicator) {
+    if (communicator->rank() == 1) return is_done.wait();
+    const Status status = communicator->Barrier();
+    EXPECT_EQ(status.code(), ErrorCode::kDeadlineExceeded);
+    EXPECT_EQ(status.message(), "barrier of 2 ranks: rank 1 of 2 did not come within 0.2 s");
+    done.set_value();
+  });
+}
+
+TEST(NetworkCommunicatorFaultTest, WhatALeaverHasSentArrivesHoweverLateItIsTaken) {
+  std::promise<void> left;
+  const std::shared_future<void> has_left = left.get_future().share();
+  OnRanks(3, 60s, [&](std::unique_ptr<Communicator> communicator) {
+    const int rank = communicator->rank();
+    std::vector<int32_t> values(3 * 50000, rank);
+    if (rank == 0) {
+      // Takes rank 1's block, which comes when rank 2 is gone or waits for rank 0 to be done.
+      std::vector<int32_t> all(values.size());
+      EXPECT_TRUE(communicator->Gather(values.data(), all.data(), 50000, DataType::kInt32, 0).ok());
+      EXPECT_EQ(all[99999], 1);
+      EXPECT_EQ(all.back(), 2);
+      left.set_value();
+    } else {
+      EXPECT_TRUE(communicator->Gather(values.data(), nullptr, 50000, DataType::kInt32, 0).ok());
+      if (rank == 2) return;
+      has_left.wait();
+    }
+    EXPECT_EQ(communicator->Barrier().code(), ErrorCode::kAborted);
+  });
+}
+
+TEST(NetworkCommunicatorFaultTest, DifferentCountsEndWithAnError) {
+  for (const size_t other : {11, 5000, 300000}) {
+    OnRanks(2, 300ms, [&](std::unique_ptr<Communicator> communicator) {
+      std::vector<float> values(communicator->rank() == 0 ? 10 : other, 1.0F);
+      EXPECT_FALSE(Sum(*communicator, values).ok());
+      EXPECT_EQ(communicator->Barrier().code(), ErrorCode::kAborted);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hvdray
