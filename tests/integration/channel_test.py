@@ -43,7 +43,7 @@ def resident_kib(job, needle):
     """The resident memory of each process of the job whose program is named so."""
     sizes = {}
     for pid, line in job.processes().items():
-        if os.path.basename(line.split()[0]) == needle:
+        if os.path.basename(line.partition(" ")[0]) == needle:  # "": it ends in this moment
             with open(f"/proc/{pid}/status", encoding="ascii") as f:
                 sizes[pid] = int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
     assert sizes, needle
