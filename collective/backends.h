@@ -10,7 +10,6 @@
 #include "collective/communicator.h"
 #include "collective/mesh.h"
 #include "collective/shm_segment.h"
-#include "collective/store.h"
 
 namespace hvdray {
 
@@ -21,9 +20,14 @@ std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> se
 std::unique_ptr<Communicator> MakeNetworkCommunicator(std::shared_ptr<Mesh> mesh,
                                                       std::vector<int> members);
 
-/// Over TCP between all ranks, which meet through `store`. Blocks. Errors: as Mesh::Connect().
-Result<std::unique_ptr<Communicator>> MakeGlooCommunicator(const CommunicatorOptions& options,
-                                                           Store& store);
+/// Of all ranks of `mesh`, those of a machine beside each other in `hosts`; `local` is of this
+/// machine's.
+std::unique_ptr<Communicator> MakeHierarchicalCommunicator(std::shared_ptr<Mesh> mesh,
+                                                           std::unique_ptr<Communicator> local,
+                                                           std::vector<std::vector<int>> hosts);
+
+/// Of one rank.
+std::unique_ptr<Communicator> MakeSingleCommunicator();
 
 /// Compares each call with those of all other ranks before `inner` runs it.
 std::unique_ptr<Communicator> MakeCheckingCommunicator(std::unique_ptr<Communicator> inner);

@@ -107,7 +107,7 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// How ranks reach each other: "single", "shm", "gloo".
+  /// How ranks reach each other: "single", "shm", "gloo", "hierarchical".
   virtual std::string_view backend() const = 0;
 
   /// Reduces `count` elements over all ranks; every rank gets the result. In place: send == recv.
@@ -169,9 +169,10 @@ class Communicator {
 };
 
 enum class Backend : uint8_t {
-  kAuto,  ///< kShm if all ranks share memory, else kGloo.
-  kShm,   ///< Memory that all ranks map. Errors: kNotSupported naming a rank that can't.
-  kGloo,  ///< TCP between all ranks.
+  kAuto,          ///< kShm if all ranks share memory, kHierarchical if some do, else kGloo.
+  kShm,           ///< Memory that all ranks map. Errors: kNotSupported naming a rank that can't.
+  kGloo,          ///< TCP between all ranks.
+  kHierarchical,  ///< Memory between ranks that share some, TCP between the others.
 };
 
 struct CommunicatorOptions {
@@ -188,9 +189,9 @@ struct CommunicatorOptions {
 
 /// Reads what hvdray (or horovodrun) gives its workers: HOROVOD_RANK, HOROVOD_SIZE,
 /// HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT, HOROVOD_GLOO_IFACE, HOROVOD_GLOO_TIMEOUT_SECONDS,
-/// HVDRAY_GENERATION; and HVDRAY_COLLECTIVE (auto, shm, gloo), HVDRAY_CHECK_COLLECTIVES (0, 1).
-/// Without a rendezvous: one process, as Horovod has it.
-/// `name` sets communicators of one process apart. Errors: kSpecInvalid naming the variable.
+/// HVDRAY_GENERATION; and HVDRAY_COLLECTIVE (auto, shm, gloo, hierarchical),
+/// HVDRAY_CHECK_COLLECTIVES (0, 1). Without a rendezvous: one process, as Horovod has it. `name`
+/// sets communicators of one process apart. Errors: kSpecInvalid naming the variable.
 Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environment,
                                                     const std::string& name);
 

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "collective/backends.h"
 #include "collective/communicator.h"
+#include "collective/mesh.h"
 #include "collective/shm_meeting.h"
 #include "collective/store.h"
 
@@ -32,31 +35,64 @@ class SingleCommunicator : public Communicator {
   }
 };
 
+// Meets all ranks and returns when they are connected.
+Result<std::shared_ptr<Mesh>> ConnectMesh(const CommunicatorOptions& options, Store& store,
+                                          const std::vector<int>& all) {
+  HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<Mesh> mesh, Mesh::Connect(options, store));
+  HVDRAY_RETURN_IF_ERROR(MakeNetworkCommunicator(mesh, all)->Barrier());
+  // Everybody has read everybody's key once all are here; then the keys can go.
+  HVDRAY_RETURN_IF_ERROR(store.Delete(std::to_string(options.rank)));
+  return mesh;
+}
+
+Result<std::unique_ptr<Communicator>> MakeShm(ShmMeeting& meeting) {
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ShmSegment> segment, meeting.Share());
+  return MakeShmCommunicator(std::move(segment));
+}
+
 Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& options) {
-  if (options.size == 1) return std::unique_ptr<Communicator>(new SingleCommunicator());
+  if (options.size == 1) return MakeSingleCommunicator();
   Store store(options.rendezvous_host, options.rendezvous_port, options.scope);
-  if (options.backend == Backend::kGloo) return MakeGlooCommunicator(options, store);
+  std::vector<int> all(static_cast<size_t>(options.size));
+  std::iota(all.begin(), all.end(), 0);
+  if (options.backend == Backend::kGloo) {
+    HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<Mesh> mesh, ConnectMesh(options, store, all));
+    return MakeNetworkCommunicator(std::move(mesh), std::move(all));
+  }
   HVDRAY_ASSIGN_OR_RETURN(ShmMeeting meeting,
                           ShmMeeting::Join(store, options.rank, options.size, options.timeout));
+  const bool is_hierarchical = options.backend == Backend::kHierarchical;
   std::unique_ptr<Communicator> communicator;
-  if (meeting.SharesAll()) {
-    HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ShmSegment> segment, meeting.Share());
-    communicator = MakeShmCommunicator(std::move(segment));
-  } else if (options.backend == Backend::kAuto) {
-    HVDRAY_ASSIGN_OR_RETURN(communicator, MakeGlooCommunicator(options, store));
-  } else {
+  if (meeting.SharesAll() && !is_hierarchical) {
+    HVDRAY_ASSIGN_OR_RETURN(communicator, MakeShm(meeting));
+  } else if (options.backend == Backend::kShm) {
     const auto elsewhere = std::find_if(meeting.leaders().begin(), meeting.leaders().end(),
                                         [](int leader) { return leader != 0; });
     return Status(ErrorCode::kNotSupported,
                   fmt::format("shared memory: ranks 0 and {} are not on one machine",
                               elsewhere - meeting.leaders().begin()),
                   "HVDRAY_COLLECTIVE=auto finds out what is possible");
+  } else {
+    std::vector<std::vector<int>> hosts = meeting.Hosts();
+    std::unique_ptr<Communicator> local = MakeSingleCommunicator();
+    if (meeting.MembersHere().size() > 1) {
+      HVDRAY_ASSIGN_OR_RETURN(local, MakeShm(meeting));
+    }
+    HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<Mesh> mesh, ConnectMesh(options, store, all));
+    communicator =
+        hosts.size() == all.size() && !is_hierarchical
+            ? MakeNetworkCommunicator(std::move(mesh), std::move(all))
+            : MakeHierarchicalCommunicator(std::move(mesh), std::move(local), std::move(hosts));
   }
   HVDRAY_RETURN_IF_ERROR(meeting.Forget(store));
   return communicator;
 }
 
 }  // namespace
+
+std::unique_ptr<Communicator> MakeSingleCommunicator() {
+  return std::make_unique<SingleCommunicator>();
+}
 
 Result<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {

@@ -227,12 +227,18 @@ class Mesh::Impl {
     is_ended_ = true;
     // A wait that times out is what Gloo has to break all connections of a context.
     (void)Guarded([&] { probe_->waitRecv(nullptr, std::chrono::milliseconds(1)); });
+    if (on_end_) on_end_();
+  }
+
+  void OnEnd(std::function<void()> act) {
+    const std::lock_guard lock(mutex_);
+    on_end_ = std::move(act);
   }
 
   Status CheckAlive() {
     if (!is_ended_) return {};
     const std::lock_guard lock(mutex_);
-    return {ErrorCode::kAborted, culprit_.empty() ? "the communicator has ended" : culprit_};
+    return {ErrorCode::kAborted, culprit_.empty() ? std::string(kEnded) : culprit_};
   }
 
   // Runs `act`, which uses the connection to `peer`; an error ends the mesh.
@@ -433,7 +439,8 @@ class Mesh::Impl {
   int waits_for_ = kNobody;
   Kind awaited_ = kMessage;
   std::atomic<bool> is_ended_{false};
-  std::string culprit_;  // guarded by mutex_
+  std::string culprit_;
+  std::function<void()> on_end_;
 };
 
 class Mesh::Impl::GlooInbound : public Mesh::Inbound {
@@ -558,6 +565,7 @@ Result<std::unique_ptr<Mesh::Outbound>> Mesh::Offer(int peer, size_t bytes) {
 }
 
 void Mesh::Abort() { impl_->End(); }
+void Mesh::OnEnd(std::function<void()> act) { impl_->OnEnd(std::move(act)); }
 Status Mesh::CheckAlive() { return impl_->CheckAlive(); }
 
 }  // namespace hvdray

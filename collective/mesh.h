@@ -5,8 +5,9 @@
 #define HVDRAY_COLLECTIVE_MESH_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "collective/communicator.h"
@@ -72,8 +73,11 @@ class Mesh {
 
   /// Ends everything on all ranks with kAborted.
   void Abort();
-  /// OK, or why everything has ended.
+  /// OK, or why everything has ended: kEnded unless a rank is known that it began with.
   Status CheckAlive();
+  static constexpr std::string_view kEnded = "the communicator has ended";
+  /// Called once when everything ends, from any thread; not after OnEnd({}).
+  void OnEnd(std::function<void()> act);
 
  private:
   class Impl;

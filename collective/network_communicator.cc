@@ -650,17 +650,4 @@ std::unique_ptr<Communicator> MakeNetworkCommunicator(std::shared_ptr<Mesh> mesh
   return std::make_unique<NetworkCommunicator>(std::move(mesh), std::move(members), rank);
 }
 
-Result<std::unique_ptr<Communicator>> MakeGlooCommunicator(const CommunicatorOptions& options,
-                                                           Store& store) {
-  HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<Mesh> mesh, Mesh::Connect(options, store));
-  std::vector<int> all(static_cast<size_t>(options.size));
-  std::iota(all.begin(), all.end(), 0);
-  std::unique_ptr<Communicator> communicator =
-      MakeNetworkCommunicator(std::move(mesh), std::move(all));
-  // Everybody has read everybody's key once all are here; then the keys can go.
-  HVDRAY_RETURN_IF_ERROR(communicator->Barrier());
-  HVDRAY_RETURN_IF_ERROR(store.Delete(std::to_string(options.rank)));
-  return communicator;
-}
-
 }  // namespace hvdray

@@ -26,8 +26,9 @@ Result<Backend> ReadBackend(const Environment& environment) {
   if (text == "auto") return Backend::kAuto;
   if (text == "shm") return Backend::kShm;
   if (text == "gloo") return Backend::kGloo;
+  if (text == "hierarchical") return Backend::kHierarchical;
   return Status(ErrorCode::kSpecInvalid,
-                fmt::format("HVDRAY_COLLECTIVE={} is none of auto, shm, gloo", text));
+                fmt::format("HVDRAY_COLLECTIVE={} is none of auto, shm, gloo, hierarchical", text));
 }
 
 }  // namespace

@@ -155,6 +155,17 @@ bool ShmMeeting::SharesAll() const {
   return std::all_of(leaders_.begin(), leaders_.end(), [](int leader) { return leader == 0; });
 }
 
+std::vector<std::vector<int>> ShmMeeting::Hosts() const {
+  std::map<int, std::vector<int>> by_leader;
+  for (size_t rank = 0; rank < leaders_.size(); ++rank) {
+    by_leader[leaders_[rank]].push_back(static_cast<int>(rank));
+  }
+  std::vector<std::vector<int>> hosts;
+  hosts.reserve(by_leader.size());
+  for (auto& [leader, members] : by_leader) hosts.push_back(std::move(members));
+  return hosts;
+}
+
 std::vector<int> ShmMeeting::MembersHere() const {
   std::vector<int> members;
   const int leader = leaders_[static_cast<size_t>(rank_)];
@@ -171,6 +182,7 @@ Result<std::unique_ptr<ShmSegment>> ShmMeeting::Share() {
   Result<std::unique_ptr<ShmSegment>> segment =
       position == 0 ? GiveMemory(members) : TakeMemory(position);
   if (!segment.ok()) return segment;
+  (*segment)->NameRanks(members, static_cast<int>(leaders_.size()));
   // From here on each watches the others' processes.
   (*segment)->Post(ShmSegment::kDone, 0);
   constexpr uint32_t kJoined = 1;

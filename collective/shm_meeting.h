@@ -29,6 +29,10 @@ class ShmMeeting {
   /// For each rank the lowest rank on its host.
   const std::vector<int>& leaders() const { return leaders_; }
   bool SharesAll() const;
+  /// The ranks of each host, in the order of their lowest.
+  std::vector<std::vector<int>> Hosts() const;
+  /// The ranks of this host, in order.
+  std::vector<int> MembersHere() const;
 
   /// The memory of this rank's host, once all its ranks have it. In it ranks count from 0 in order.
   /// Blocks; all ranks of the host call it. Errors: kDeadlineExceeded, kAborted, kNotSupported,
@@ -40,7 +44,6 @@ class ShmMeeting {
 
  private:
   ShmMeeting() = default;
-  std::vector<int> MembersHere() const;
   Result<std::unique_ptr<ShmSegment>> GiveMemory(const std::vector<int>& members);
   Result<std::unique_ptr<ShmSegment>> TakeMemory(int position);
 

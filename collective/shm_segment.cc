@@ -231,16 +231,15 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
     if ((value & kEnded) != 0 || header_->reason.load() != 0) {
       status = CheckAlive();
       if (status.ok()) {
-        status = Status(ErrorCode::kAborted,
-                        fmt::format("rank {} of {} has left the communicator", peer, size_));
+        status = Status(ErrorCode::kAborted, NameOf(peer) + " has left the communicator");
       }
       break;
     }
     const Duration left = deadline - std::chrono::steady_clock::now();
     if (left <= Duration::zero()) {
-      status = Status(ErrorCode::kDeadlineExceeded,
-                      fmt::format("rank {} of {} did not come within {:.3g} s", peer, size_,
-                                  Seconds(timeout_).count()));
+      status = Status(
+          ErrorCode::kDeadlineExceeded,
+          fmt::format("{} did not come within {:.3g} s", NameOf(peer), Seconds(timeout_).count()));
       break;
     }
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
@@ -385,11 +384,19 @@ void ShmSegment::Abort() { AbortFor(kAbortedBy | static_cast<uint32_t>(rank_ + 1
 Status ShmSegment::CheckAlive() const {
   const uint32_t reason = header_->reason.load(std::memory_order_relaxed);
   if (reason == 0) return {};
-  const uint32_t rank = (reason & ~kAbortedBy) - 1;
-  if ((reason & kAbortedBy) != 0) {
-    return {ErrorCode::kAborted, fmt::format("rank {} of {} gave up", rank, size_)};
-  }
-  return {ErrorCode::kAborted, fmt::format("rank {} of {} has died", rank, size_)};
+  const auto rank = static_cast<int>((reason & ~kAbortedBy) - 1);
+  return {ErrorCode::kAborted,
+          NameOf(rank) + ((reason & kAbortedBy) != 0 ? " gave up" : " has died")};
+}
+
+void ShmSegment::NameRanks(std::vector<int> names, int size) {
+  names_ = std::move(names);
+  named_size_ = size;
+}
+
+std::string ShmSegment::NameOf(int rank) const {
+  if (names_.empty()) return fmt::format("rank {} of {}", rank, size_);
+  return fmt::format("rank {} of {}", names_[static_cast<size_t>(rank)], named_size_);
 }
 
 }  // namespace hvdray

@@ -63,6 +63,9 @@ class ShmSegment {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// What errors call the ranks: where these are some of `size` ranks.
+  void NameRanks(std::vector<int> names, int size);
+
   /// Rank's slot for `step`; step % kSlots share one. Only that rank writes it, but between its
   /// kWritten and kReduced.
   char* Slot(int rank, uint32_t step) const {
@@ -91,6 +94,7 @@ class ShmSegment {
 
  private:
   struct Header;
+  std::string NameOf(int rank) const;
   struct Ring {
     ShmCounter* written;  ///< Bytes, modulo 2^31.
     ShmCounter* read;
@@ -125,6 +129,8 @@ class ShmSegment {
   int rank_;
   int size_;
   Duration timeout_;
+  std::vector<int> names_;  ///< Empty: their numbers here.
+  int named_size_ = 0;
   Header* header_;
   ShmCounter* counters_;
   ShmCounter* ring_counters_;

@@ -45,7 +45,7 @@ def test_the_checking_mode_finds_nothing_in_equal_calls(hvdray):
 
 
 @pytest.mark.parametrize("name,value,text", [
-    ("HVDRAY_COLLECTIVE", "mpi", "HVDRAY_COLLECTIVE=mpi is none of auto, shm, gloo"),
+    ("HVDRAY_COLLECTIVE", "mpi", "HVDRAY_COLLECTIVE=mpi is none of auto, shm, gloo, hierarchical"),
     ("HVDRAY_CHECK_COLLECTIVES", "yes", "HVDRAY_CHECK_COLLECTIVES=yes is not a number from 0 to 1"),
 ])
 def test_a_wrong_variable_is_named(hvdray, name, value, text):

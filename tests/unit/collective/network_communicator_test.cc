@@ -2,69 +2,29 @@
 // Ranks are threads that meet over a real rendezvous and reach each other over TCP on loopback;
 // processes, and deaths of them, are in tests/integration/collective_test.py.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <functional>
 #include <future>
 #include <thread>
 #include <vector>
 
-#include "base/loop.h"
 #include "collective/communicator.h"
-#include "rendezvous/server.h"
 #include "tests/fakes/collective_suite.h"
+#include "tests/fakes/rank_threads.h"
 
 namespace hvdray {
 namespace {
 
 using namespace std::chrono_literals;
 
-class Rendezvous {
- public:
-  Rendezvous() : thread_([this] { Serve(); }) { port_ = started_.get_future().get(); }
-  ~Rendezvous() {
-    loop_->Stop();
-    thread_.join();
-  }
-  uint16_t port() const { return port_; }
-
- private:
-  void Serve() {
-    loop_ = std::move(Loop::Create()).value();
-    RendezvousOptions options;
-    options.user = ::getuid();
-    const auto server = std::move(RendezvousServer::Start(*loop_, std::move(options))).value();
-    started_.set_value(server->port());
-    loop_->Run();
-  }
-
-  std::unique_ptr<Loop> loop_;
-  std::promise<uint16_t> started_;
-  uint16_t port_ = 0;
-  std::thread thread_;
-};
-
-// Runs body(communicator) on a thread for each rank.
 void OnRanks(int size, Duration timeout,
              const std::function<void(std::unique_ptr<Communicator>)>& body) {
-  const Rendezvous rendezvous;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      CommunicatorOptions options;
-      options.rank = rank;
-      options.size = size;
-      options.rendezvous_port = rendezvous.port();
-      options.interface = "lo";
-      options.scope = "test";
-      options.timeout = timeout;
-      options.backend = Backend::kGloo;
-      auto made = MakeCommunicator(options);
-      ASSERT_TRUE(made.ok()) << made.status().ToString();
-      body(std::move(*made));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnRankThreads(size, timeout, [&](CommunicatorOptions options) {
+    options.backend = Backend::kGloo;
+    auto made = MakeCommunicator(options);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    body(std::move(*made));
+  });
 }
 
 Status Sum(Communicator& communicator, std::vector<float>& values) {
