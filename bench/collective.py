@@ -6,6 +6,7 @@ import subprocess
 
 from harness import ROOT, Measure, Series, alternate, kill_session, timed, which
 from launch import environment
+from remote_site import Site
 
 SIZES = {"1 KB": 1 << 10, "64 KB": 64 << 10, "1 MB": 1 << 20, "32 MB": 32 << 20}
 # Of the better MPI's time, with two ranks; with four, of Open MPI's.
@@ -73,6 +74,33 @@ def eight_ranks(context):
     return by_size(context, 8, contenders, dict.fromkeys(SIZES, "no collapse"))
 
 
+def between_hosts(context, slots):
+    """Ranks on two hosts in namespaces of their own, beside Gloo's rings between as many."""
+    with Site(context, 2) as site:
+        series = {size: {} for size in SIZES}
+        load = context.bin_dir / "collective_load"
+        for _ in range(context.rounds(5)):
+            contenders = [(name, name, "hvdray") for name in context.builds]
+            contenders += [(f"Gloo {ring}", "hvdray", words) for ring, words in (("ring", "gloo"), ("chunked ring", "gloo-chunked"))]
+            for name, build, words in contenders:
+                command = site.hvdray(slots, [load, words, *SIZES.values()], "--tag-output", "none", build=build)
+                found = medians(site.hosts.command(command), site.env) or {}
+                site.settle()
+                for size, count in SIZES.items():
+                    series[size].setdefault(name, Series(name)).values.append(found.get(count))
+    goals = {"32 MB": "≤ 0.8 × Gloo's ring"} if slots == 1 else {}
+    return [Measure(f"all-reduce of {size} float32 in place, 2 hosts of {slots}, median call", "µs", list(found.values()),
+                    goals.get(size, "")) for size, found in series.items()]
+
+
+def network(context):
+    return between_hosts(context, 1)
+
+
+def hosts(context):
+    return between_hosts(context, 2)
+
+
 def first(context):
     env = environment(context)
     contenders = {name: (lambda command=command: timed([*command, "first"], env=env))
@@ -85,5 +113,7 @@ MEASURES = {
     "collective.two": two_ranks,
     "collective.four": four_ranks,
     "collective.eight": eight_ranks,
+    "collective.network": network,
+    "collective.hosts": hosts,
     "collective.first": first,
 }
