@@ -2,6 +2,7 @@
 # cmake --install: both programs in one directory (hvdray looks for its agent there), a horovodrun link to
 # hvdray, man pages, completion, documents, and an example that runs from its installed place.
 include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
 install(TARGETS hvdray hvdray-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "
   file(CREATE_LINK hvdray
@@ -19,6 +20,20 @@ install(FILES examples/digits/digits.csv examples/digits/DATA.md
 if(TARGET hvdray-digits)
   install(TARGETS hvdray-digits RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
 endif()
+# The collective library for programs of others: find_package(hvdray), pkg-config hvdray.
+install(TARGETS hvdray_shared EXPORT hvdray LIBRARY DESTINATION lib INCLUDES DESTINATION include include/hvdray)
+install(FILES collective/hvdray.h DESTINATION include)
+install(FILES collective/communicator.h collective/work_queue.h DESTINATION include/hvdray/collective)
+install(FILES base/environ.h base/error_code.h base/result.h base/status.h base/types.h DESTINATION include/hvdray/base)
+install(EXPORT hvdray NAMESPACE hvdray:: FILE hvdrayTargets.cmake DESTINATION lib/cmake/hvdray)
+configure_package_config_file(cmake/hvdrayConfig.cmake.in ${CMAKE_BINARY_DIR}/hvdrayConfig.cmake
+                              INSTALL_DESTINATION lib/cmake/hvdray)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/hvdrayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/hvdray.pc.in ${CMAKE_BINARY_DIR}/hvdray.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/hvdrayConfig.cmake ${CMAKE_BINARY_DIR}/hvdrayConfigVersion.cmake
+        DESTINATION lib/cmake/hvdray)
+install(FILES ${CMAKE_BINARY_DIR}/hvdray.pc DESTINATION lib/pkgconfig)
+install(FILES examples/bandwidth_c.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 # The quickstart job, with installed paths.
 install(CODE "
   set(file \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/configs/quickstart.yaml\")

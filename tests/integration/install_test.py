@@ -40,6 +40,61 @@ def test_the_installed_quickstart_runs_from_any_folder(installed, tmp_path):
     assert [path.name for path in here.iterdir()] == ["quickstart_report.json"]
 
 
+def run_ranks(installed, program):
+    result = installed.go("-np", "2", "--", program)
+    assert result.code == 0, result.errors + result.text
+    return result.text
+
+
+def test_a_program_in_c_finds_the_collective_library_by_pkg_config(installed, tmp_path):
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "hvdray"], check=True, capture_output=True, text=True,
+                           env={**os.environ, "PKG_CONFIG_PATH": str(tmp_path / "lib/pkgconfig")}).stdout.split()
+    source = tmp_path / "share/doc/hvdray/examples/bandwidth_c.c"
+    subprocess.run(["cc", "-Wall", "-Werror", str(source), *flags, "-o", str(tmp_path / "bandwidth")], check=True)
+    lines = run_ranks(installed, tmp_path / "bandwidth").splitlines()
+    assert len(lines) == 4 and all("GB/s over shm" in line for line in lines), lines
+
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.22)
+project(user CXX)
+find_package(hvdray REQUIRED)
+add_executable(user user.cc)
+target_link_libraries(user PRIVATE hvdray::hvdray)
+target_compile_features(user PRIVATE cxx_std_20)
+"""
+USER = """
+#include <collective/communicator.h>
+#include <collective/work_queue.h>
+#include <cstdio>
+#include <numeric>
+#include <vector>
+int main() {
+  auto options = hvdray::CommunicatorOptionsFrom(hvdray::Environment::FromProcess(), "user");
+  auto communicator = options.ok() ? hvdray::MakeCommunicator(*options) : options.status();
+  if (!communicator.ok()) return std::puts(communicator.status().ToString().c_str()), 1;
+  std::vector<int> values(100000, 1 + (*communicator)->rank());
+  hvdray::WorkQueue queue(**communicator);
+  const hvdray::Work work = queue.Start([&](hvdray::Communicator& ranks) {
+    return ranks.AllReduce(values.data(), values.data(), values.size(), hvdray::DataType::kInt32, hvdray::ReduceOp::kSum);
+  });
+  const hvdray::Status status = work.Wait();
+  std::printf("%s %d\\n", status.ToString().c_str(), values.back());
+}
+"""
+
+
+def test_a_program_in_cxx_finds_the_collective_library_by_cmake(installed, tmp_path):
+    folder = tmp_path / "user"
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(PROJECT)
+    (folder / "user.cc").write_text(USER)
+    for words in (["-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={tmp_path}"], ["--build", folder / "build"]):
+        done = subprocess.run(["cmake", *map(str, words)], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(run_ranks(installed, folder / "build/user").splitlines()) == ["[0]<stdout>:ok 3", "[1]<stdout>:ok 3"]
+
+
 def test_completion_knows_every_command(installed, tmp_path):
     """The commands that --help lists, and for those of people their options."""
     def complete(*words):

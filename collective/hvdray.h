@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collective library for C and everything that calls C. collective/communicator.h has the same
+// for C++, and says more of each operation.
+//
+// Every function that returns int returns 0, or the number of an error of docs/errors.md: 401 is
+// HVD-E0401, a rank has died or ended. hvdray_error() then has the line.
+//
+// Counts are elements. Buffers are host memory. Ranks call the same functions in the same order.
+// With `work` NULL a function returns when this rank's part is done; else it returns at once, the
+// buffers stay as they are, and hvdray_wait() ends it. Started operations run in the order in which
+// they were started, and those without `work` after them.
+//
+// Threads: one at a time for each communicator; hvdray_abort() from any.
+#ifndef HVDRAY_COLLECTIVE_HVDRAY_H_
+#define HVDRAY_COLLECTIVE_HVDRAY_H_
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hvdray_communicator hvdray_communicator;
+typedef struct hvdray_work hvdray_work;
+
+// The numbers are part of the interface.
+// NOLINTBEGIN(readability-identifier-naming): constants as C has them
+typedef enum {
+  HVDRAY_INT8 = 0,
+  HVDRAY_INT16 = 1,
+  HVDRAY_INT32 = 2,
+  HVDRAY_INT64 = 3,
+  HVDRAY_UINT8 = 4,
+  HVDRAY_FLOAT16 = 5,
+  HVDRAY_BFLOAT16 = 6,
+  HVDRAY_FLOAT32 = 7,
+  HVDRAY_FLOAT64 = 8
+} hvdray_type;
+
+typedef enum {
+  HVDRAY_SUM = 0,
+  HVDRAY_AVERAGE = 1,
+  HVDRAY_MIN = 2,
+  HVDRAY_MAX = 3,
+  HVDRAY_PRODUCT = 4,
+  HVDRAY_BIT_AND = 5,
+  HVDRAY_BIT_OR = 6,
+  HVDRAY_BIT_XOR = 7
+} hvdray_op;
+// NOLINTEND(readability-identifier-naming)
+
+typedef struct {
+  void* data;
+  size_t count;
+} hvdray_tensor;
+
+// Meets the other ranks of the job, by the variables that `hvdray run` gives its workers; without
+// them: a communicator of one rank. `name` sets the communicators of a process apart. Blocks.
+int hvdray_init(const char* name, hvdray_communicator** communicator);
+// One of `count` ranks, in the order of `members`, the same on all of them; only they call it.
+// Blocks.
+int hvdray_init_some(const char* name, const int* members, size_t count,
+                     hvdray_communicator** communicator);
+// Waits for what was started, and leaves. NULL: nothing.
+void hvdray_free(hvdray_communicator* communicator);
+
+int hvdray_rank(const hvdray_communicator* communicator);
+int hvdray_size(const hvdray_communicator* communicator);
+// "shm", "gloo", "hierarchical" or "single"; as long as the communicator.
+const char* hvdray_backend(const hvdray_communicator* communicator);
+
+int hvdray_all_reduce(hvdray_communicator* communicator, const void* send, void* recv, size_t count,
+                      hvdray_type type, hvdray_op op, hvdray_work** work);
+int hvdray_group_all_reduce(hvdray_communicator* communicator, const hvdray_tensor* tensors,
+                            size_t tensor_count, hvdray_type type, hvdray_op op,
+                            hvdray_work** work);
+int hvdray_reduce(hvdray_communicator* communicator, const void* send, void* recv, size_t count,
+                  hvdray_type type, hvdray_op op, int root, hvdray_work** work);
+int hvdray_broadcast(hvdray_communicator* communicator, void* buffer, size_t count,
+                     hvdray_type type, int root, hvdray_work** work);
+int hvdray_all_gather(hvdray_communicator* communicator, const void* send, void* recv, size_t count,
+                      hvdray_type type, hvdray_work** work);
+// counts: size() of them, copied.
+int hvdray_all_gather_v(hvdray_communicator* communicator, const void* send, void* recv,
+                        const size_t* counts, hvdray_type type, hvdray_work** work);
+int hvdray_reduce_scatter(hvdray_communicator* communicator, const void* send, void* recv,
+                          size_t count, hvdray_type type, hvdray_op op, hvdray_work** work);
+int hvdray_all_to_all(hvdray_communicator* communicator, const void* send, void* recv, size_t count,
+                      hvdray_type type, hvdray_work** work);
+int hvdray_all_to_all_v(hvdray_communicator* communicator, const void* send,
+                        const size_t* send_counts, void* recv, const size_t* recv_counts,
+                        hvdray_type type, hvdray_work** work);
+int hvdray_gather(hvdray_communicator* communicator, const void* send, void* recv, size_t count,
+                  hvdray_type type, int root, hvdray_work** work);
+int hvdray_scatter(hvdray_communicator* communicator, const void* send, void* recv, size_t count,
+                   hvdray_type type, int root, hvdray_work** work);
+int hvdray_barrier(hvdray_communicator* communicator, hvdray_work** work);
+int hvdray_send(hvdray_communicator* communicator, const void* buffer, size_t count,
+                hvdray_type type, int peer, hvdray_work** work);
+int hvdray_recv(hvdray_communicator* communicator, void* buffer, size_t count, hvdray_type type,
+                int peer, hvdray_work** work);
+
+// 1: done, so that hvdray_wait() doesn't block.
+int hvdray_is_done(const hvdray_work* work);
+// Blocks until it is done; frees the handle; returns what the operation returned.
+int hvdray_wait(hvdray_work* work);
+
+// Ends the operations of all ranks, now and for ever, with 401.
+void hvdray_abort(hvdray_communicator* communicator);
+
+// The line of this thread's last error, until its next.
+const char* hvdray_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // HVDRAY_COLLECTIVE_HVDRAY_H_
