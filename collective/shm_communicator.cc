@@ -20,9 +20,13 @@ namespace {
 // Up to this size of a rank's buffer, everybody reads everybody's: one exchange instead of two, for
 // more to read.
 constexpr size_t kDirectBytes = size_t{16} << 10;
+// Two ranks have a processor each nearly always, so that an exchange costs less than to read twice.
+constexpr size_t kDirectBytesOfTwo = size_t{4} << 10;
 // Of each rank in a round: what is written by one and read by another fits their second-level
 // caches with room for their own buffers.
-constexpr size_t kRoundBytes = size_t{128} << 10;
+constexpr size_t kRoundBytes = size_t{64} << 10;
+// Reduced and then copied while it is in the first-level cache.
+constexpr size_t kBlockBytes = size_t{8} << 10;
 constexpr size_t kCacheLine = 64;
 
 size_t RoundsFor(size_t count, size_t per_round) { return (count + per_round - 1) / per_round; }
@@ -43,7 +47,9 @@ class ShmCommunicator : public Communicator {
   explicit ShmCommunicator(std::unique_ptr<ShmSegment> segment)
       : Communicator(segment->rank(), segment->size()),
         segment_(std::move(segment)),
-        sources_(static_cast<size_t>(size())) {}
+        sources_(static_cast<size_t>(size())) {
+    segment_->Post(ShmSegment::kWritten, step_);
+  }
 
   std::string_view backend() const override { return "shm"; }
   void Abort() override { segment_->Abort(); }
@@ -53,7 +59,8 @@ class ShmCommunicator : public Communicator {
     HVDRAY_RETURN_IF_ERROR(segment_->CheckAlive());
     switch (operation.kind) {
       case Collective::kAllReduce:
-        if (operation.count * SizeOf(operation.dtype) <= kDirectBytes) {
+        if (operation.count * SizeOf(operation.dtype) <=
+            (size() == 2 ? kDirectBytesOfTwo : kDirectBytes)) {
           return AllReduceDirectly(operation);
         }
         return ReduceByOwners(operation);
@@ -87,8 +94,18 @@ class ShmCommunicator : public Communicator {
   }
 
   // Slots are used in turn: before a rank writes for `step`, all have read what was there before.
-  Status BeginWrite(uint32_t step) {
-    return segment_->WaitAll(ShmSegment::kDone, step - ShmSegment::kSlots);
+  // Every operation has read step s - 3 when it has written step s, so at the beginning of one the
+  // counters that it looks at anyway say enough; kDone is for those of more rounds than slots,
+  // where a rank may be ahead of others by all its slots.
+  Status BeginWrite(uint32_t first, size_t round) {
+    const uint32_t step = first + static_cast<uint32_t>(round);
+    return round < ShmSegment::kSlots
+               ? segment_->WaitAll(ShmSegment::kWritten, step - 1)
+               : segment_->WaitAll(ShmSegment::kDone, step - ShmSegment::kSlots);
+  }
+  void EndRead(uint32_t first, size_t round, size_t rounds) {
+    if (round + ShmSegment::kSlots >= rounds) return;
+    segment_->Post(ShmSegment::kDone, first + static_cast<uint32_t>(round));
   }
 
   // Rounds of two phases: write(round, slot), then read(round, step), which waits for the peers
@@ -100,14 +117,13 @@ class ShmCommunicator : public Communicator {
     for (size_t i = 0; i <= rounds; ++i) {
       if (i < rounds) {
         const uint32_t step = first + static_cast<uint32_t>(i);
-        HVDRAY_RETURN_IF_ERROR(BeginWrite(step));
+        HVDRAY_RETURN_IF_ERROR(BeginWrite(first, i));
         write(i, segment_->Slot(rank(), step));
         segment_->Post(ShmSegment::kWritten, step);
       }
       if (i > 0) {
-        const uint32_t step = first + static_cast<uint32_t>(i - 1);
-        HVDRAY_RETURN_IF_ERROR(read(i - 1, step));
-        segment_->Post(ShmSegment::kDone, step);
+        HVDRAY_RETURN_IF_ERROR(read(i - 1, first + static_cast<uint32_t>(i - 1)));
+        EndRead(first, i - 1, rounds);
       }
     }
     return {};
@@ -145,6 +161,26 @@ class ShmCommunicator : public Communicator {
                                                     DivisorOf(operation));
           return {};
         });
+  }
+
+  // The slot that gets what `owner` reduces.
+  char* ResultOf(size_t owner, uint32_t step) const {
+    return segment_->Slot(static_cast<int>((owner + 1) % static_cast<size_t>(size())), step);
+  }
+
+  // Reduces sources_ to `shared` and copies that to `own` (unless nullptr) while it is in the
+  // first-level cache.
+  void ReduceTwice(ReduceFunction reduce, size_t element, size_t count, int divisor, char* shared,
+                   char* own) {
+    const size_t most = own != nullptr ? kBlockBytes / element : count;
+    for (size_t start = 0; start < count; start += most) {
+      const size_t bytes = std::min(most, count - start) * element;
+      reduce(sources_.data(), sources_.size(), shared, bytes / element, divisor);
+      if (own != nullptr) std::memcpy(own, shared, bytes);
+      for (const void*& source : sources_) source = static_cast<const char*>(source) + bytes;
+      shared += bytes;
+      if (own != nullptr) own += bytes;
+    }
   }
 
   // Of each round, each rank owns a piece: all write what they have of it to their slots, the owner
@@ -191,7 +227,7 @@ class ShmCommunicator : public Communicator {
     for (size_t i = 0; i < rounds + 2; ++i) {
       if (i < rounds) {
         const uint32_t step = first + static_cast<uint32_t>(i);
-        HVDRAY_RETURN_IF_ERROR(BeginWrite(step));
+        HVDRAY_RETURN_IF_ERROR(BeginWrite(first, i));
         char* slot = segment_->Slot(rank(), step);
         for (size_t k = 1; k < ranks; ++k) {
           const size_t owner = (me + k) % ranks;
@@ -211,12 +247,17 @@ class ShmCommunicator : public Communicator {
             sources_[peer] = segment_->Slot(static_cast<int>(peer), step) + me * piece_bytes;
           }
           sources_[me] = send + range.start * element;
-          // The piece that a rank owns is free in its own slot.
-          char* shared = segment_->Slot(rank(), step) + me * piece_bytes;
-          char* dst = is_scatter ? recv + (range.start - me * operation.count) * element : shared;
-          reduce(sources_.data(), ranks, dst, range.count, DivisorOf(operation));
-          segment_->Post(ShmSegment::kReduced, step);
-          if (wants_all) std::memcpy(recv + range.start * element, shared, range.count * element);
+          if (is_scatter) {
+            char* own = recv + (range.start - me * operation.count) * element;
+            reduce(sources_.data(), ranks, own, range.count, DivisorOf(operation));
+          } else {
+            // Into the slot of the next rank, whose lines have just come here to be read: a place
+            // of our own would have to be fetched, too.
+            char* shared = ResultOf(me, step) + me * piece_bytes;
+            char* own = wants_all ? recv + range.start * element : nullptr;
+            ReduceTwice(reduce, element, range.count, DivisorOf(operation), shared, own);
+            segment_->Post(ShmSegment::kReduced, step);
+          }
         }
       }
       if (i >= 2) {
@@ -227,11 +268,10 @@ class ShmCommunicator : public Communicator {
           if (range.count == 0) continue;
           HVDRAY_RETURN_IF_ERROR(
               segment_->Wait(static_cast<int>(owner), ShmSegment::kReduced, step));
-          std::memcpy(recv + range.start * element,
-                      segment_->Slot(static_cast<int>(owner), step) + owner * piece_bytes,
+          std::memcpy(recv + range.start * element, ResultOf(owner, step) + owner * piece_bytes,
                       range.count * element);
         }
-        segment_->Post(ShmSegment::kDone, step);
+        EndRead(first, i - 2, rounds);
       }
     }
     return {};

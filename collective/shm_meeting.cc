@@ -184,7 +184,6 @@ Result<std::unique_ptr<ShmSegment>> ShmMeeting::Share() {
   if (!segment.ok()) return segment;
   (*segment)->NameRanks(members, static_cast<int>(leaders_.size()));
   // From here on each watches the others' processes.
-  (*segment)->Post(ShmSegment::kDone, 0);
   constexpr uint32_t kJoined = 1;
   (*segment)->Post(ShmSegment::kWritten, kJoined);
   HVDRAY_RETURN_IF_ERROR((*segment)->WaitAll(ShmSegment::kWritten, kJoined));
