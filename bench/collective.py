@@ -101,6 +101,21 @@ def hosts(context):
     return between_hosts(context, 2)
 
 
+def tensors(context):
+    """What a tensor of a group costs; in memory, and over TCP on loopback."""
+    load, env = context.bin_dir / "collective_load", environment(context)
+    measures = []
+    for backend in ("shm", "gloo"):
+        series = {"one by one": Series("one by one"), "as a group": Series("as a group")}
+        for _ in range(context.rounds(5)):
+            found = medians([context.hvdray, "run", "-np", 2, "-x", f"HVDRAY_COLLECTIVE={backend}", "--tag-output", "none", "--", load,
+                             "hvdray", "tensors"], env) or {}
+            for name, count in (("one by one", 1), ("as a group", 1000)):
+                series[name].values.append(found.get(count))
+        measures.append(Measure(f"all-reduce of 1,000 tensors of 1 KB, 2 ranks, {backend}: a tensor", "µs", list(series.values()), ""))
+    return measures
+
+
 def first(context):
     env = environment(context)
     contenders = {name: (lambda command=command: timed([*command, "first"], env=env))
@@ -115,5 +130,6 @@ MEASURES = {
     "collective.eight": eight_ranks,
     "collective.network": network,
     "collective.hosts": hosts,
+    "collective.tensors": tensors,
     "collective.first": first,
 }

@@ -4,6 +4,8 @@
 //   collective_load hvdray|gloo|gloo-chunked BYTES...   under `hvdray run`
 //   collective_load openmpi|mpich BYTES...              under mpirun.openmpi, mpirun.mpich
 //   collective_load NAME first                          one all-reduce of 1 KB, and the end
+//   collective_load hvdray tensors                      1,000 tensors of 1 KB, one by one and as a
+//                                                       group: microseconds a tensor
 // The MPIs are loaded at run time by the ABI of their Debian packages, so no headers of theirs are
 // needed.
 #include <dlfcn.h>
@@ -22,7 +24,9 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/communicator.h"
@@ -35,6 +39,7 @@ struct Peer {
   int rank = 0;
   std::function<void()> barrier;
   std::function<void(float*, size_t)> all_reduce;
+  std::function<void(std::span<const Tensor>)> group;
   std::function<void()> finish;
 };
 
@@ -62,6 +67,9 @@ Peer Hvdray() {
   peer.barrier = [communicator] { Expect(communicator->Barrier()); };
   peer.all_reduce = [communicator](float* data, size_t count) {
     Expect(communicator->AllReduce(data, data, count, DataType::kFloat32, ReduceOp::kSum));
+  };
+  peer.group = [communicator](std::span<const Tensor> tensors) {
+    Expect(communicator->GroupAllReduce(tensors, DataType::kFloat32, ReduceOp::kSum));
   };
   peer.finish = [] {};
   return peer;
@@ -189,6 +197,32 @@ double Median(Peer& peer, size_t bytes) {
   return times[calls / 2];
 }
 
+// Microseconds a tensor: one by one, together.
+std::pair<double, double> OfTensors(Peer& peer) {
+  constexpr size_t kTensors = 1000;
+  std::vector<std::vector<float>> data(kTensors, std::vector<float>(256, 0.0F));
+  std::vector<Tensor> tensors;
+  for (auto& values : data) tensors.push_back({values.data(), values.size()});
+  std::vector<double> alone;
+  std::vector<double> together;
+  const auto timed = [&](std::vector<double>& times, const std::function<void()>& act) {
+    peer.barrier();
+    const auto start = std::chrono::steady_clock::now();
+    act();
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    times.push_back(took.count() / kTensors);
+  };
+  for (int i = 0; i < 15; ++i) {
+    timed(alone, [&] {
+      for (auto& values : data) peer.all_reduce(values.data(), values.size());
+    });
+    timed(together, [&] { peer.group(tensors); });
+  }
+  std::sort(alone.begin(), alone.end());
+  std::sort(together.begin(), together.end());
+  return {alone[alone.size() / 2], together[together.size() / 2]};
+}
+
 int Main(int argc, char** argv) {
   if (argc < 3)
     Fail("usage: collective_load hvdray|gloo|gloo-chunked|openmpi|mpich BYTES...|first");
@@ -197,6 +231,9 @@ int Main(int argc, char** argv) {
   if (std::string(argv[2]) == "first") {
     std::vector<float> data(256, 1.0F);
     peer.all_reduce(data.data(), data.size());
+  } else if (std::string(argv[2]) == "tensors" && peer.group) {
+    const auto [alone, together] = OfTensors(peer);
+    line = fmt::format("\"1\": {:.3f}, \"1000\": {:.3f}", alone, together);
   } else {
     for (int i = 2; i < argc; ++i) {
       line += fmt::format("{}\"{}\": {:.3f}", i > 2 ? ", " : "", argv[i],
