@@ -62,6 +62,7 @@ class CheckingCommunicator : public Communicator {
       : Communicator(inner->rank(), inner->size()), inner_(std::move(inner)) {}
   std::string_view backend() const override { return inner_->backend(); }
   void Abort() override { inner_->Abort(); }
+  void UseTable(const AlgorithmTable& table) override { inner_->UseTable(table); }
 
  private:
   Status Execute(const Operation& operation) override {

@@ -14,6 +14,7 @@
 #include "base/environ.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "collective/algorithm_table.h"
 
 namespace hvdray {
 
@@ -154,6 +155,9 @@ class Communicator {
   /// Ends the operations of all ranks, now and for ever, with kAborted.
   virtual void Abort() = 0;
 
+  /// For the operations after it: all ranks call it between the same two, with the same table.
+  virtual void UseTable(const AlgorithmTable& table) = 0;
+
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
 
@@ -185,6 +189,7 @@ struct CommunicatorOptions {
   Duration timeout{std::chrono::seconds(30)};  ///< Of the rendezvous and of each operation.
   Backend backend = Backend::kAuto;
   bool is_checking = false;  ///< Compares all calls of all ranks: slow.
+  AlgorithmTable table;      ///< Rank 0's is everybody's.
 };
 
 /// Reads what hvdray (or horovodrun) gives its workers: HOROVOD_RANK, HOROVOD_SIZE,

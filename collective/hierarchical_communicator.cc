@@ -16,10 +16,6 @@
 namespace hvdray {
 namespace {
 
-// Of a rank's buffer; below, one rank of each machine speaks for it, above, each for a slice, which
-// uses as many connections and processors. Measured: docs/collective.md.
-constexpr size_t kSlicedBytes = size_t{2} << 20;
-
 class HierarchicalCommunicator : public Communicator {
  public:
   HierarchicalCommunicator(std::shared_ptr<Mesh> mesh, std::unique_ptr<Communicator> local,
@@ -60,6 +56,13 @@ class HierarchicalCommunicator : public Communicator {
   void Abort() override {
     local_->Abort();
     mesh_->Abort();
+  }
+
+  void UseTable(const AlgorithmTable& table) override {
+    table_ = table;
+    for (Communicator* part : {local_.get(), flat_.get(), leaders_.get(), slices_.get()}) {
+      if (part != nullptr) part->UseTable(table);
+    }
   }
 
  private:
@@ -149,7 +152,8 @@ class HierarchicalCommunicator : public Communicator {
 
   Status AllReduceOf(const Operation& operation) {
     const size_t bytes = operation.count * SizeOf(operation.dtype);
-    if (is_even_ && Here().size() > 1 && bytes > kSlicedBytes) return AllReduceInSlices(operation);
+    // Slices use more connections and processors, but have one step more.
+    if (is_even_ && Here().size() > 1 && bytes > table_.slices) return AllReduceInSlices(operation);
     const ReduceOp op = Partial(operation.op);
     HVDRAY_RETURN_IF_ERROR(
         local_->Reduce(operation.send, operation.recv, operation.count, operation.dtype, op, 0));
@@ -261,8 +265,9 @@ class HierarchicalCommunicator : public Communicator {
   std::vector<std::vector<int>> hosts_;
   std::vector<size_t> host_of_;  // of each rank
   std::vector<int> place_of_;    // of each rank on its machine
-  bool is_even_ = true;          // All machines have the same number of ranks.
-  bool is_in_order_ = false;     // Each machine's ranks follow each other.
+  AlgorithmTable table_;
+  bool is_even_ = true;       // All machines have the same number of ranks.
+  bool is_in_order_ = false;  // Each machine's ranks follow each other.
   std::unique_ptr<Communicator> flat_;
   std::unique_ptr<Communicator> leaders_;  // Of the first ranks of machines; nullptr on others.
   std::unique_ptr<Communicator> slices_;   // Of the ranks with this one's place elsewhere.

@@ -24,6 +24,7 @@ class SingleCommunicator : public Communicator {
   SingleCommunicator() : Communicator(0, 1) {}
   std::string_view backend() const override { return "single"; }
   void Abort() override {}
+  void UseTable(const AlgorithmTable& /*table*/) override {}
 
  private:
   Status Execute(const Operation& operation) override {
@@ -100,6 +101,15 @@ Result<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions
                   fmt::format("no rank {} of {} ranks", options.rank, options.size));
   }
   Result<std::unique_ptr<Communicator>> made = MakeUnchecked(options);
+  if (made.ok() && options.size > 1) {
+    AlgorithmTable table = options.table;
+    Status shared = (*made)->Broadcast(&table, sizeof table, DataType::kUint8, 0);
+    if (shared.ok()) {
+      (*made)->UseTable(table);
+    } else {
+      made = std::move(shared);
+    }
+  }
   if (!made.ok()) {
     return std::move(made).status().WithContext(
         fmt::format("rank {} of {} could not join", options.rank, options.size));

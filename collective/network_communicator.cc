@@ -20,8 +20,6 @@ namespace {
 constexpr size_t kPieceBytes = Mesh::kPieceBytes;
 // Of a rank's buffer. Below: few steps of whole buffers.
 constexpr size_t kSmallBytes = Mesh::kMessageBytes;
-// Of a block of a ring; below, halving and doubling takes fewer steps for the same bytes.
-constexpr size_t kRingBlockBytes = size_t{64} << 10;
 // Of a block at once: larger buffers go in several rounds, which bounds the memory for partial
 // sums.
 constexpr size_t kMostBlockBytes = size_t{8} << 20;
@@ -50,6 +48,7 @@ class NetworkCommunicator : public Communicator {
 
   std::string_view backend() const override { return "gloo"; }
   void Abort() override { mesh_->Abort(); }
+  void UseTable(const AlgorithmTable& table) override { table_ = table; }
 
  private:
   Status Execute(const Operation& operation) override {
@@ -66,8 +65,9 @@ class NetworkCommunicator : public Communicator {
     const BufferBytes whole = BytesOf(operation, rank(), size());
     switch (operation.kind) {
       case Collective::kAllReduce:
-        if (bytes <= kSmallBytes) return RecursiveDoubling(operation);
-        if (size() > 2 && bytes / Ranks() < kRingBlockBytes) return HalvingDoubling(operation);
+        if (bytes <= table_.network_doubling) return RecursiveDoubling(operation);
+        // Fewer steps than a ring for the same bytes, but each waits for the one before.
+        if (size() > 2 && bytes / Ranks() < table_.network_ring) return HalvingDoubling(operation);
         return RingAllReduce(operation);
       case Collective::kReduce:
         return bytes <= kSmallBytes ? TreeReduce(operation) : ChainReduce(operation);
@@ -180,23 +180,22 @@ class NetworkCommunicator : public Communicator {
     if (operation.send != operation.recv) std::memcpy(operation.recv, operation.send, bytes);
     char* theirs = Scratch(bytes);
     if (rank() >= core) {
-      HVDRAY_RETURN_IF_ERROR(mesh_->Send(Member(rank() - core), operation.recv, bytes));
-      return mesh_->Receive(Member(rank() - core), operation.recv, bytes);
+      HVDRAY_RETURN_IF_ERROR(Exchange(rank() - core, operation.recv, bytes, -1, nullptr, 0));
+      return Exchange(-1, nullptr, 0, rank() - core, operation.recv, bytes);
     }
     const bool has_rear = rank() + core < size();
     if (has_rear) {
-      HVDRAY_RETURN_IF_ERROR(mesh_->Receive(Member(rank() + core), theirs, bytes));
+      HVDRAY_RETURN_IF_ERROR(Exchange(-1, nullptr, 0, rank() + core, theirs, bytes));
       Combine(reduce, operation.recv, theirs, operation.recv, operation.count);
     }
     for (int bit = 1; bit < core; bit *= 2) {
       const int peer = rank() ^ bit;
-      HVDRAY_RETURN_IF_ERROR(mesh_->Send(Member(peer), operation.recv, bytes));
-      HVDRAY_RETURN_IF_ERROR(mesh_->Receive(Member(peer), theirs, bytes));
+      HVDRAY_RETURN_IF_ERROR(Exchange(peer, operation.recv, bytes, peer, theirs, bytes));
       Combine(reduce, rank() < peer ? operation.recv : theirs,
               rank() < peer ? theirs : operation.recv, operation.recv, operation.count);
     }
     Divide(operation, operation.recv, operation.count);
-    return has_rear ? mesh_->Send(Member(rank() + core), operation.recv, bytes) : Status();
+    return has_rear ? Exchange(rank() + core, operation.recv, bytes, -1, nullptr, 0) : Status();
   }
 
   // Reduce-scatter by halving the range that a rank answers for, then an all-gather by doubling it.
@@ -638,6 +637,7 @@ class NetworkCommunicator : public Communicator {
 
   std::shared_ptr<Mesh> mesh_;
   std::vector<int> members_;
+  AlgorithmTable table_;
   std::vector<char> scratch_;
 };
 

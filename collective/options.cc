@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "base/fd.h"
 #include "collective/communicator.h"
 
 namespace hvdray {
@@ -57,6 +58,15 @@ Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environme
                           ReadInt(environment, "HVDRAY_CHECK_COLLECTIVES", 0, 0, 1));
   options.is_checking = check == 1;
   HVDRAY_ASSIGN_OR_RETURN(options.backend, ReadBackend(environment));
+  const std::string table = environment.GetOr("HVDRAY_COLLECTIVE_TABLE", "");
+  if (!table.empty() && options.rank == 0) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(table));
+    Result<AlgorithmTable> parsed = ParseAlgorithmTable(text);
+    if (!parsed.ok()) {
+      return std::move(parsed).status().WithContext("HVDRAY_COLLECTIVE_TABLE: " + table);
+    }
+    options.table = *parsed;
+  }
   return options;
 }
 

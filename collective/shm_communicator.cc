@@ -17,11 +17,6 @@
 namespace hvdray {
 namespace {
 
-// Up to this size of a rank's buffer, everybody reads everybody's: one exchange instead of two, for
-// more to read.
-constexpr size_t kDirectBytes = size_t{16} << 10;
-// Two ranks have a processor each nearly always, so that an exchange costs less than to read twice.
-constexpr size_t kDirectBytesOfTwo = size_t{4} << 10;
 // Of each rank in a round: what is written by one and read by another fits their second-level
 // caches with room for their own buffers.
 constexpr size_t kRoundBytes = size_t{64} << 10;
@@ -48,19 +43,25 @@ class ShmCommunicator : public Communicator {
       : Communicator(segment->rank(), segment->size()),
         segment_(std::move(segment)),
         sources_(static_cast<size_t>(size())) {
+    UseTable({});
     segment_->Post(ShmSegment::kWritten, step_);
   }
 
   std::string_view backend() const override { return "shm"; }
   void Abort() override { segment_->Abort(); }
 
+  void UseTable(const AlgorithmTable& table) override {
+    direct_bytes_ = std::min<size_t>(size() == 2 ? table.shm_direct_of_two : table.shm_direct,
+                                     ShmSegment::kSlotBytes);
+  }
+
  private:
   Status Execute(const Operation& operation) override {
     HVDRAY_RETURN_IF_ERROR(segment_->CheckAlive());
     switch (operation.kind) {
       case Collective::kAllReduce:
-        if (operation.count * SizeOf(operation.dtype) <=
-            (size() == 2 ? kDirectBytesOfTwo : kDirectBytes)) {
+        // One exchange instead of two, for more to read.
+        if (operation.count * SizeOf(operation.dtype) <= direct_bytes_) {
           return AllReduceDirectly(operation);
         }
         return ReduceByOwners(operation);
@@ -441,6 +442,7 @@ class ShmCommunicator : public Communicator {
   }
 
   std::unique_ptr<ShmSegment> segment_;
+  size_t direct_bytes_ = 0;
   uint32_t step_ = 1;  // The last that is used; 1 is the one of joining.
   std::vector<const void*> sources_;
 };

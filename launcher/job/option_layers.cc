@@ -17,11 +17,23 @@ namespace {
 
 /// Variables that hvdray itself sets: a job started from within a job inherits them. The last three
 /// are the Python package's and the collective library's.
-constexpr std::array<std::string_view, 16> kOwnVariables = {
-    "HVDRAY_RANK",       "HVDRAY_SIZE",       "HVDRAY_LOCAL_RANK", "HVDRAY_LOCAL_SIZE",
-    "HVDRAY_CROSS_RANK", "HVDRAY_CROSS_SIZE", "HVDRAY_HOST",       "HVDRAY_JOB_ID",
-    "HVDRAY_GENERATION", "HVDRAY_SLOT",       "HVDRAY_VERSION",    "HVDRAY_RESTART_COUNT",
-    "HVDRAY_CHANNEL_FD", "HVDRAY_BINARY",     "HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES"};
+constexpr std::array<std::string_view, 17> kOwnVariables = {"HVDRAY_RANK",
+                                                            "HVDRAY_SIZE",
+                                                            "HVDRAY_LOCAL_RANK",
+                                                            "HVDRAY_LOCAL_SIZE",
+                                                            "HVDRAY_CROSS_RANK",
+                                                            "HVDRAY_CROSS_SIZE",
+                                                            "HVDRAY_HOST",
+                                                            "HVDRAY_JOB_ID",
+                                                            "HVDRAY_GENERATION",
+                                                            "HVDRAY_SLOT",
+                                                            "HVDRAY_VERSION",
+                                                            "HVDRAY_RESTART_COUNT",
+                                                            "HVDRAY_CHANNEL_FD",
+                                                            "HVDRAY_BINARY",
+                                                            "HVDRAY_COLLECTIVE",
+                                                            "HVDRAY_CHECK_COLLECTIVES",
+                                                            "HVDRAY_COLLECTIVE_TABLE"};
 constexpr std::array<std::string_view, 5> kOwnPrefixes = {"HVDRAY_AGENT_", "HVDRAY_TEST_",
                                                           "HVDRAY_RENDEZVOUS_",
                                                           // Those of ./check and its tests.

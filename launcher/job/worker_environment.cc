@@ -44,8 +44,8 @@ constexpr std::array<std::string_view, 28> kPlaceOfAnotherJob = {"HOROVOD_HOSTNA
                                                                  "TORCHELASTIC_ERROR_FILE"};
 
 // Read by collective/ in the workers.
-constexpr std::array<std::string_view, 2> kOfCollectives = {"HVDRAY_COLLECTIVE",
-                                                            "HVDRAY_CHECK_COLLECTIVES"};
+constexpr std::array<std::string_view, 3> kOfCollectives = {
+    "HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES", "HVDRAY_COLLECTIVE_TABLE"};
 
 // Horovod drops the first three; the other HVDRAY_* are for the launcher.
 constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPWD",

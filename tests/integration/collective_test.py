@@ -54,6 +54,26 @@ def test_a_wrong_variable_is_named(hvdray, name, value, text):
     assert text in result.text
 
 
+@pytest.mark.parametrize("backend", ["shm", "gloo"])
+@pytest.mark.parametrize("bytes_", [0, 1 << 40])
+def test_the_table_of_rank_0_decides_which_algorithm_runs(hvdray, tmp_path, backend, bytes_):
+    """Each algorithm is right for all sizes."""
+    table = tmp_path / "table"
+    names = ("shm_direct_of_two", "shm_direct", "network_doubling", "network_ring", "slices")
+    table.write_text("".join(f"{name} {bytes_}\n" for name in names))
+    result = go(hvdray, 3, "suite", backend=backend, HVDRAY_COLLECTIVE_TABLE=table)
+    assert result.code == 0, result.text + result.errors
+
+
+def test_a_table_that_is_none_is_refused(hvdray, tmp_path):
+    table = tmp_path / "table"
+    table.write_text("slices many\n")
+    result = go(hvdray, 1, "suite", HVDRAY_COLLECTIVE_TABLE=table)
+    assert result.code == 1
+    assert f'HVDRAY_COLLECTIVE_TABLE: {table}: line 1: slices wants a number of bytes, not "many"' in result.text
+    assert "No such file" in go(hvdray, 1, "suite", HVDRAY_COLLECTIVE_TABLE=tmp_path / "none").text
+
+
 def test_a_rank_that_never_comes_is_named(hvdray, script):
     late = script("late", f"""#!/bin/sh
 [ $HOROVOD_RANK = 1 ] && {{ sleep 4; exit 0; }}
