@@ -59,14 +59,14 @@ enum class PlanFormat : uint8_t { kText, kJson };
 /// Ray's placement strategies; kAuto: PACK, or STRICT_SPREAD with --num-hosts or -H.
 enum class RayStrategy : uint8_t { kAuto, kPack, kSpread, kStrictPack, kStrictSpread };
 /// Where a cluster file's slots come from. kAuto: from its Ray if that answers, else over SSH.
-enum class Backend : uint8_t { kAuto, kRay, kSsh };
+enum class JobBackend : uint8_t { kAuto, kRay, kSsh };
 /// Which GPUs a worker sees: all that the job has on the host (Horovod's rule), or only its own.
 enum class GpuChoice : uint8_t { kHost, kRank };
 
 /// The options of `hvdray run --ray`: the cluster, what makes up a slot, the package.
 struct RaySpec {
   Setting<bool> is_wanted;       ///< --ray, or --ray-address.
-  Setting<Backend> backend;      ///< --backend
+  Setting<JobBackend> backend;   ///< --backend
   Setting<std::string> address;  ///< --ray-address. Empty: see cluster/ray/ray_address.h.
   Setting<std::string> verify;   ///< --ray-verify: "true", "false", or a file or directory of CAs.
   Setting<std::string> headers;  ///< --ray-headers: a JSON object of strings. May hold secrets.

@@ -369,7 +369,7 @@ Status RefuseRayOptions(const LayerStack& job) {
 
 Status RefuseBackendAlone(const LayerStack& job, const JobSpec& spec) {
   const RawOption* backend = SaidForThisJob(job, OptionId::kBackend);
-  if (backend == nullptr || *spec.ray.backend == Backend::kSsh || *spec.ray.is_wanted) return {};
+  if (backend == nullptr || *spec.ray.backend == JobBackend::kSsh || *spec.ray.is_wanted) return {};
   return Refused(fmt::format("{} applies only with --cluster", backend->label),
                  "without a cluster file, --ray-address URL names the Ray cluster");
 }
@@ -407,8 +407,8 @@ Status ChooseBackend(const LayerStack& job, const std::optional<ClusterHosts>& c
   RaySpec& ray = spec->ray;
   if (!cluster) return RefuseBackendAlone(job, *spec);
   if (*ray.is_wanted && !ray.address->empty()) return {};
-  const bool must = *ray.is_wanted || *ray.backend == Backend::kRay;
-  if (!must && (*ray.backend == Backend::kSsh || NamesOtherHosts(job))) return {};
+  const bool must = *ray.is_wanted || *ray.backend == JobBackend::kRay;
+  if (!must && (*ray.backend == JobBackend::kSsh || NamesOtherHosts(job))) return {};
   if (!files.find_ray) {
     if (!must) return {};
     return {ErrorCode::kNotSupported,

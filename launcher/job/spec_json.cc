@@ -38,7 +38,7 @@ template <>
 constexpr std::string_view kWords<RayStrategy>[] = {"auto", "pack", "spread", "strict-pack",
                                                     "strict-spread"};
 template <>
-constexpr std::string_view kWords<Backend>[] = {"auto", "ray", "ssh"};
+constexpr std::string_view kWords<JobBackend>[] = {"auto", "ray", "ssh"};
 template <>
 constexpr std::string_view kWords<GpuChoice>[] = {"host", "rank"};
 

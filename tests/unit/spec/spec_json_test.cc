@@ -184,7 +184,7 @@ TEST(SpecJsonTest, EveryWordOfEveryChoiceComesBack) {
   for (int i = 0; i < 5; ++i) {
     JobSpec spec;
     spec.ray.strategy.Set(static_cast<RayStrategy>(i), "flag");
-    spec.ray.backend.Set(static_cast<Backend>(i % 3), "flag");
+    spec.ray.backend.Set(static_cast<JobBackend>(i % 3), "flag");
     spec.ray.gpu_choice.Set(static_cast<GpuChoice>(i % 2), "flag");
     spec.print_plan.Set(static_cast<PlanFormat>(i % 2), "flag");
     const Result<JobSpec> read = SpecFromJson(*ParseJson(SpecToJson(spec)));
