@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: both programs in one directory (hvdray looks for its agent there), a horovodrun link to
+# cmake --install: the programs in one directory (hvdray looks for the others there), a horovodrun link to
 # hvdray, man pages, completion, documents, and an example that runs from its installed place.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
-install(TARGETS hvdray hvdray-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS hvdray hvdray-agent hvdray-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "
   file(CREATE_LINK hvdray
        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)")

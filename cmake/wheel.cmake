@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What pyproject.toml puts into the wheel: both programs into the environment's bin/, and the shared libraries of hvdray,
+# What pyproject.toml puts into the wheel: hvdray and its agent (not hvdray-bench: it would bring Gloo along) into the environment's bin/, and the shared libraries of hvdray,
 # all but glibc's, into its lib/hvdray/ with their licences. So a machine needs none of them.
 install(TARGETS hvdray hvdray-agent RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT wheel)
 # DT_RPATH rather than DT_RUNPATH: it holds for what the libraries themselves need, too.

@@ -48,6 +48,8 @@ int ClusterCommand(const CommandLine& line);
 /// second signal ends it at once. Once it listens, prints to stdout "ADDRESS PORT" and then the
 /// variables that a worker needs, NAME=VALUE a line.
 int RendezvousCommand(const CommandLine& line);
+/// Becomes hvdray-bench, which lies beside hvdray: returns only if that is not possible.
+int BenchCommand(const CommandLine& line);
 int ExplainCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);
 

@@ -14,9 +14,9 @@ PICTURE = ROOT / "docs/rooms.svg"
 # Rows from the top, each from left to right; "" is a gap.
 ROWS = (("", "cmd", ""), ("", "launcher/ray", "launcher/cluster"), ("", "launcher/engine", ""),
         ("", "launcher/report", ""), ("", "launcher/driver", ""), ("", "launcher/job", "agent"),
-        ("cluster/provider", "cluster/ssh", "cluster/ray", "wire"),
-        ("cluster", "rendezvous", "collective"), ("", "base", ""))
-WIDTH, BOX_WIDTH, BOX_HEIGHT, ROW = 900, 214, 46, 84
+        ("collective/bench", "cluster/ssh", "cluster/ray", "cluster/provider", "wire"),
+        ("collective", "cluster", "rendezvous"), ("", "base", ""))
+WIDTH, BOX_WIDTH, BOX_HEIGHT, ROW = 1130, 214, 46, 84
 
 
 def needed(found):

@@ -14,6 +14,7 @@ ARROWS = {
     "base": (),
     "rendezvous": ("base",),
     "collective": ("base",),
+    "collective/bench": ("collective", "base"),
     "cluster": ("base",),
     "cluster/provider": ("cluster", "base"),
     "cluster/ssh": ("cluster", "base"),
@@ -30,13 +31,15 @@ ARROWS = {
     "launcher/cluster": ("launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "cluster/provider",
                          "cluster", "base"),
     "cmd": ("launcher/cluster", "launcher/ray", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job",
-            "agent", "cluster/ray", "cluster/ssh", "cluster/provider", "cluster", "rendezvous", "base"),
+            "agent", "cluster/ray", "cluster/ssh", "cluster/provider", "cluster", "collective/bench", "collective",
+            "rendezvous", "base"),
 }
 
 WHAT_IT_IS = {
     "base": "event loop, errors, library adapters",
     "rendezvous": "key-value store, relay",
     "collective": "collectives for programs",
+    "collective/bench": "measures them",
     "cluster": "hosts and how to reach them",
     "cluster/provider": "machines of a cloud",
     "cluster/ssh": "ssh_config, libssh2",

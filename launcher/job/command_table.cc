@@ -296,6 +296,22 @@ constexpr HelpExample kExplainExamples[] = {
 };
 constexpr CommandOption kExplainOptions[] = {{Id::kHelp}};
 
+constexpr HelpExample kBenchExamples[] = {
+    {"all-reduce of four ranks on this machine", "hvdray bench -np 4"},
+    {"two hosts, from 1 KiB to 1 GiB, every collective", "hvdray bench -H node1:4,node2:4 -b 1K -e 1G --collective all"},
+    {"shared memory beside the network, with a plot", "hvdray bench -np 4 --backend shm,gloo --plot=busbw.svg"},
+    {"results for a program", "hvdray bench -np 2 -d float32,bfloat16 --json -"},
+    {"as ranks of a job", "hvdray run -np 4 -x HVDRAY_CHECK_COLLECTIVES=0 -- hvdray bench -e 1M"},
+};
+constexpr CommandOption kBenchOptions[] = {
+    {Id::kMinBytes}, {Id::kMaxBytes}, {Id::kStepFactor}, {Id::kStepBytes}, {Id::kCollectives}, {Id::kDataTypes},
+    {Id::kReduceOps}, {Id::kRoots}, {Id::kCollectiveBackends}, {Id::kIterations}, {Id::kWarmupIterations},
+    {Id::kCheckResults}, {Id::kJsonFile}, {Id::kCsvFile}, {Id::kPlot},
+    // The options of run that matter most.
+    {Id::kNumProc}, {Id::kHosts}, {Id::kHostfile}, {Id::kCluster}, {Id::kEnv}, {Id::kNetworkInterfaces},
+    {Id::kTimeout}, {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
+};
+
 constexpr CommandRow kCommands[] = {
     {.name = "run", .summary = "run a command on many slots and report the result",
      .arguments = "[OPTION...] [--] COMMAND [ARGUMENT...]", .is_launch = true,
@@ -493,6 +509,17 @@ constexpr CommandRow kCommands[] = {
      .see = "Cluster files: [cluster](cluster.md).", .examples = kClusterExamples,
      .exit_codes = "0 success, possibly with warnings; 2 wrong usage, or the file is wrong.",
      .options = kClusterOptions},
+    {.name = "bench", .summary = "measure collectives: time and bandwidth over size",
+     .arguments = "[OPTION...]", .is_launch = true,
+     .description = "Measures the collectives of hvdray's library over a sweep of sizes, checks their results, and "
+                    "prints a table with the columns of nccl-tests. With -np or -H it starts its ranks as hvdray run "
+                    "does; under hvdray run it is one of the ranks.",
+     .see = "Columns and figures: [bench](bench.md).", .examples = kBenchExamples,
+     .notes = "Also accepts the other options of run, in words that none of these options has. Lists have commas. "
+              "hvdray-bench, which does the work, must be beside hvdray, on other hosts too.",
+     .exit_codes = "0 all results are right; 1 a result is wrong, or a rank failed; 2 wrong usage, nothing was "
+                   "measured; otherwise as run.",
+     .options = kBenchOptions},
     {.name = "rendezvous", .summary = "serve Horovod's rendezvous for workers that hvdray does not start",
      .arguments = "[OPTION...]",
      .description = "Serves Horovod's rendezvous for workers that something else starts. Prints ADDRESS "

@@ -2,6 +2,7 @@
 // The rows of the options. A new option needs a row here, and code that reads it.
 #include "launcher/job/option_table.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -619,6 +620,54 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kExpired, .name = "expired", .spellings = "--expired", .type = Type::kFlag,
      .default_text = "off", .group = Group::kPlan,
      .help = "End the cluster only if its lease (up --lease) has ended."},
+
+    {.id = Id::kMinBytes, .name = "min-bytes", .spellings = "-b --minbytes", .type = Type::kText,
+     .value_name = "SIZE", .default_text = "8", .group = Group::kJob,
+     .help = "Smallest size: bytes, or with K, M or G (powers of 1024)."},
+    {.id = Id::kMaxBytes, .name = "max-bytes", .spellings = "-e --maxbytes", .type = Type::kText,
+     .value_name = "SIZE", .default_text = "32M", .group = Group::kJob,
+     .help = "Largest size. Each rank takes two buffers of it."},
+    {.id = Id::kStepFactor, .name = "step-factor", .spellings = "-f --stepfactor", .type = Type::kText,
+     .value_name = "N", .default_text = "2", .group = Group::kJob,
+     .help = "Each size is N times the one before."},
+    {.id = Id::kStepBytes, .name = "step-bytes", .spellings = "-i --stepbytes", .type = Type::kText,
+     .value_name = "SIZE", .group = Group::kJob,
+     .help = "Each size is SIZE more than the one before, in place of -f."},
+    {.id = Id::kCollectives, .name = "collectives", .spellings = "--collective", .type = Type::kText,
+     .value_name = "LIST|all", .default_text = "all_reduce", .group = Group::kJob,
+     .help = "Collectives to measure: all_reduce, all_gather, broadcast, reduce, reduce_scatter, all_to_all, gather, "
+             "scatter, send_recv."},
+    {.id = Id::kDataTypes, .name = "data-types", .spellings = "-d --datatype", .type = Type::kText,
+     .value_name = "LIST|all", .default_text = "float32", .group = Group::kJob,
+     .help = "Types of the elements: float32, bfloat16, int8, ..."},
+    {.id = Id::kReduceOps, .name = "reduce-ops", .spellings = "-o --op", .type = Type::kText,
+     .value_name = "LIST|all", .default_text = "sum", .group = Group::kJob,
+     .help = "Reductions: sum, average, min, max, product, ... Skips those that a type does not have."},
+    {.id = Id::kRoots, .name = "roots", .spellings = "-r --root", .type = Type::kText,
+     .value_name = "RANKS|all", .default_text = "0", .group = Group::kJob,
+     .help = "Roots of the collectives that have one."},
+    {.id = Id::kCollectiveBackends, .name = "collective-backends", .spellings = "--backend", .type = Type::kText,
+     .value_name = "LIST", .default_text = "that of HVDRAY_COLLECTIVE, else auto", .group = Group::kJob,
+     .help = "Backends of the collective library, by the names that HVDRAY_COLLECTIVE takes (docs/collective.md), one "
+             "after the other."},
+    {.id = Id::kIterations, .name = "iterations", .spellings = "-n --iters", .type = Type::kInt,
+     .value_name = "N", .min = 1, .max = 1000000, .default_text = "as many as fit 0.2 s, from 10 to 1000",
+     .group = Group::kJob, .help = "Calls to measure for each row, in place and not."},
+    {.id = Id::kWarmupIterations, .name = "warmup-iterations", .spellings = "-w --warmup-iters ~--warmup_iters",
+     .type = Type::kInt, .value_name = "N", .min = 0, .max = 1000000, .default_text = "5", .group = Group::kJob,
+     .help = "Calls before those."},
+    {.id = Id::kCheckResults, .name = "check-results", .spellings = "-c --check", .type = Type::kInt,
+     .value_name = "0|1", .min = 0, .max = 1, .default_text = "1", .group = Group::kJob,
+     .help = "Whether to compare each result, element by element, with the right one."},
+    {.id = Id::kJsonFile, .name = "json-file", .spellings = "--json", .type = Type::kText,
+     .value_name = "FILE|-", .group = Group::kOutput,
+     .help = "Write the results as JSON. -: to stdout, in place of the table."},
+    {.id = Id::kCsvFile, .name = "csv-file", .spellings = "--csv", .type = Type::kText,
+     .value_name = "FILE|-", .group = Group::kOutput,
+     .help = "Write the results as comma-separated values. -: to stdout, in place of the table."},
+    {.id = Id::kPlot, .name = "plot", .spellings = "--plot", .type = Type::kOptionalChoice,
+     .value_name = "FILE.svg", .group = Group::kOutput,
+     .help = "Plot busbw over size below the table, or into a file; --plot FILE.svg means the same."},
 };
 // clang-format on
 
@@ -697,7 +746,7 @@ const std::vector<Spelling>& AllSpellings() {
 }
 
 std::vector<Spelling> SpellingsOf(const CommandRow& command) {
-  // Its own come first: `-p` of submit is not that of run.
+  // A command's own hide those of run: `-p` of submit, `-n` of bench.
   std::vector<Spelling> all;
   for (const CommandOption& option : command.options) {
     const OptionRow& row = RowOf(option.id);
@@ -708,8 +757,13 @@ std::vector<Spelling> SpellingsOf(const CommandRow& command) {
     }
   }
   if (command.is_launch) {
-    const std::vector<Spelling>& of_run = AllSpellings();
-    all.insert(all.end(), of_run.begin(), of_run.end());
+    const size_t own = all.size();
+    for (const Spelling& spelling : AllSpellings()) {
+      const auto end = all.begin() + static_cast<ptrdiff_t>(own);
+      const bool is_hidden_by_own = std::any_of(
+          all.begin(), end, [&](const Spelling& other) { return other.text == spelling.text; });
+      if (!is_hidden_by_own) all.push_back(spelling);
+    }
   }
   return all;
 }

@@ -46,6 +46,9 @@ enum class OptionId : uint8_t {
   kNodeIp, kStart, kGang, kAllNodes, kDashboardPort, kRemotePort, kInterval, kLines, kFollow,
   kYes, kRestartOnly, kNoRestart, kForceSetup, kWorkersOnly, kKeepMinWorkers, kLoginShells, kPurge,
   kLease, kExpired,
+  // Those of bench.
+  kMinBytes, kMaxBytes, kStepFactor, kStepBytes, kCollectives, kDataTypes, kReduceOps, kRoots, kCollectiveBackends,
+  kIterations, kWarmupIterations, kCheckResults, kJsonFile, kCsvFile, kPlot,
   kCount,
 };
 // clang-format on

@@ -302,6 +302,18 @@ bool IsListed(const CommandRow& command, OptionId id) {
                              [id](const CommandOption& option) { return option.id == id; });
 }
 
+/// Appends an option in full, as words that ParseArgv() takes.
+void AppendWords(const ParsedOption& option, std::vector<std::string>* words) {
+  std::string word = option.spelling;
+  // An optional value has to stand in the same word, and one that could be taken for an option.
+  const bool is_one_word =
+      option.values.size() == 1 && (option.row->type == OptionType::kOptionalChoice ||
+                                    (option.values[0].size() > 1 && option.values[0][0] == '-'));
+  if (is_one_word) word += "=" + option.values.front();
+  words->push_back(std::move(word));
+  if (!is_one_word) words->insert(words->end(), option.values.begin(), option.values.end());
+}
+
 /// Makes run's words of the options of `submit --gang`.
 Status TakeGangOptions(const ParsedArgv& argv, SubmitRequest* submit) {
   submit->run_words = {"--cluster", argv.command.front(), "--backend", "ray"};
@@ -319,15 +331,7 @@ Status TakeGangOptions(const ParsedArgv& argv, SubmitRequest* submit) {
     }
     if (id >= OptionId::kJson) continue;
     submit->has_working_dir |= id == OptionId::kWorkingDir;
-    std::string word = option.spelling;
-    // An optional value has to stand in the same word.
-    if (option.row->type == OptionType::kOptionalChoice && !option.values.empty()) {
-      word += "=" + option.values.front();
-      submit->run_words.push_back(std::move(word));
-      continue;
-    }
-    submit->run_words.push_back(std::move(word));
-    for (const std::string& value : option.values) submit->run_words.push_back(value);
+    AppendWords(option, &submit->run_words);
   }
   return {};
 }
@@ -442,6 +446,38 @@ Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args) {
   submit.request.spec.np.Set(1, "default");
   HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(submit.request.said, &submit.request.spec));
   return submit;
+}
+
+Result<BenchRequest> ResolveBench(std::span<const std::string> args) {
+  ParsedArgv argv;
+  for (;;) {
+    HVDRAY_ASSIGN_OR_RETURN(ParsedArgv part, ParseArgv(args, "bench"));
+    argv.options.insert(argv.options.end(), part.options.begin(), part.options.end());
+    if (part.command.empty()) break;
+    // `--plot FILE.svg`, with its value in a word of its own: parsing goes on behind it.
+    const std::string& word = part.command.front();
+    if (argv.options.empty() || argv.options.back().row->id != OptionId::kPlot ||
+        !argv.options.back().values.empty() || !word.ends_with(".svg")) {
+      return Status(ErrorCode::kUsage, fmt::format("unexpected word {}", Quoted(word)),
+                    "hvdray bench --help");
+    }
+    argv.options.back().values.push_back(word);
+    args = args.last(part.command.size() - 1);
+  }
+  BenchRequest request;
+  ParsedArgv own;
+  for (const ParsedOption& option : argv.options) {
+    if (option.row->type == OptionType::kAction) {
+      request.wants_help = option.row->id == OptionId::kHelp;
+      request.wants_version = !request.wants_help;
+      return request;
+    }
+    const bool is_own = option.row->id > OptionId::kJson;
+    AppendWords(option, is_own ? &request.bench_words : &request.run_words);
+    if (is_own) own.options.push_back(option);
+  }
+  HVDRAY_ASSIGN_OR_RETURN(request.said, LayerOfFlags(own));
+  return request;
 }
 
 }  // namespace hvdray

@@ -137,6 +137,19 @@ struct SubmitRequest {
 /// Errors: kUsage, also for an option of run without --gang.
 Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args);
 
+/// What was asked of `hvdray bench`.
+struct BenchRequest {
+  bool wants_help = false;
+  bool wants_version = false;
+  OptionLayer said;                      ///< Its own options.
+  std::vector<std::string> bench_words;  ///< The same as words.
+  std::vector<std::string> run_words;    ///< Options of run, as words; empty: this is a rank.
+};
+
+/// Resolves `args`, the words after `hvdray bench`: its own options and those of run in any order.
+/// Errors: kUsage, also for any other word.
+Result<BenchRequest> ResolveBench(std::span<const std::string> args);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_JOB_OPTIONS_RESOLVER_H_

@@ -40,6 +40,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     HVDRAY_CHECK(status.ok() != !status.message().empty());
     HVDRAY_CHECK(status.message().find('\n') == std::string::npos);
   }
+  if (const auto bench = ResolveBench(args); bench.ok()) {
+    // What a rank gets means the same again.
+    HVDRAY_CHECK(bench->wants_help || bench->wants_version ||
+                 ResolveBench(bench->bench_words)->bench_words == bench->bench_words);
+  }
   const Result<RunRequest> request = ResolveRun(args, environment, files);
   if (!request.ok()) {
     HVDRAY_CHECK(!request.status().message().empty());

@@ -23,7 +23,7 @@ def test_the_installed_programs_run(installed, tmp_path):
     assert result.code == 0, result.errors
     assert sorted(result.text.splitlines()) == ["[0]<stdout>:2", "[1]<stdout>:2"]
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert {"bin/hvdray", "bin/hvdray-agent", "share/man/man1/hvdray-run.1",
+    assert {"bin/hvdray", "bin/hvdray-agent", "bin/hvdray-bench", "share/man/man1/hvdray-run.1",
             "share/bash-completion/completions/hvdray",
             "share/doc/hvdray/configs/quickstart.yaml", "share/man/man1/hvdray.1",
             "share/man/man1/hvdray-rendezvous.1", "share/doc/hvdray/README.md",
@@ -114,7 +114,7 @@ def test_completion_knows_every_command(installed, tmp_path):
     complete.begun = "--"
     for command, option in (("run", "--hosts"), ("check", "--import"), ("replay", "--json"),
                             ("follow", "--stop"), ("status", "--json"), ("slots", "--use-gpu"),
-                            ("rendezvous", "--kv-hold")):
+                            ("rendezvous", "--kv-hold"), ("bench", "--minbytes")):
         assert option in complete(installed.binary.as_posix(), command), command
 
 
@@ -124,6 +124,11 @@ def test_a_link_called_horovodrun_finds_its_agent(installed, tmp_path):
     link.symlink_to(installed.binary)
     result = installed.run("-np", "1", "echo", "as ever", binary=link)
     assert result.text == "[0]<stdout>:as ever\n", result.errors
+
+
+def test_the_installed_bench_finds_hvdray(installed):
+    result = installed.run("bench", "-np", "2", "-e", "8", "-n", "1", cwd="/")
+    assert result.code == 0 and "all results are right" in result.text, result.errors
 
 
 def test_a_missing_agent_is_named(installed):
