@@ -24,6 +24,7 @@
 #include "collective/bench/results.h"
 #include "collective/bench/runner.h"
 #include "collective/bench/sweep.h"
+#include "collective/bench/tune.h"
 #include "collective/communicator.h"
 #include "collective/reduce_kernels.h"
 #include "launcher/job/exit_code.h"
@@ -46,9 +47,10 @@ struct Settings {
   std::vector<std::string> backends;  ///< Values of HVDRAY_COLLECTIVE; empty: as it is.
   std::string json;                   ///< A path or kStdout; empty: none.
   std::string csv;
+  std::string tune;
   bool has_plot = false;
   std::string svg;  ///< Empty: the plot is for the terminal.
-  bool is_stdout_taken() const { return json == kStdout || csv == kStdout; }
+  bool is_stdout_taken() const { return json == kStdout || csv == kStdout || tune == kStdout; }
 };
 
 /// What CommunicatorOptionsFrom() makes of `environment` with this backend.
@@ -80,13 +82,19 @@ Result<Settings> SettingsOf(const OptionLayer& said) {
   SweepWords words;
   Settings settings;
   std::string backends;
-  const std::pair<OptionId, std::string*> texts[] = {
-      {OptionId::kMinBytes, &words.min_bytes},      {OptionId::kMaxBytes, &words.max_bytes},
-      {OptionId::kStepFactor, &words.step_factor},  {OptionId::kStepBytes, &words.step_bytes},
-      {OptionId::kCollectives, &words.collectives}, {OptionId::kDataTypes, &words.dtypes},
-      {OptionId::kReduceOps, &words.ops},           {OptionId::kRoots, &words.roots},
-      {OptionId::kCollectiveBackends, &backends},   {OptionId::kJsonFile, &settings.json},
-      {OptionId::kCsvFile, &settings.csv},          {OptionId::kPlot, &settings.svg}};
+  const std::pair<OptionId, std::string*> texts[] = {{OptionId::kMinBytes, &words.min_bytes},
+                                                     {OptionId::kMaxBytes, &words.max_bytes},
+                                                     {OptionId::kStepFactor, &words.step_factor},
+                                                     {OptionId::kStepBytes, &words.step_bytes},
+                                                     {OptionId::kCollectives, &words.collectives},
+                                                     {OptionId::kDataTypes, &words.dtypes},
+                                                     {OptionId::kReduceOps, &words.ops},
+                                                     {OptionId::kRoots, &words.roots},
+                                                     {OptionId::kCollectiveBackends, &backends},
+                                                     {OptionId::kJsonFile, &settings.json},
+                                                     {OptionId::kCsvFile, &settings.csv},
+                                                     {OptionId::kTune, &settings.tune},
+                                                     {OptionId::kPlot, &settings.svg}};
   for (const auto& [id, text] : texts) {
     const auto raw = said.options.find(id);
     if (raw == said.options.end()) continue;
@@ -117,6 +125,11 @@ Result<Settings> SettingsOf(const OptionLayer& said) {
     return Status(ErrorCode::kUsage, "stdout has no room for --plot beside --json - or --csv -",
                   "--plot=FILE.svg");
   }
+  if (!settings.tune.empty() && (settings.backends.size() > 1 || !settings.json.empty() ||
+                                 !settings.csv.empty() || settings.has_plot)) {
+    return Status(ErrorCode::kUsage,
+                  "--tune is for one backend, and has no --json, --csv or --plot");
+  }
   return settings;
 }
 
@@ -129,6 +142,7 @@ class Output {
     if (!is_speaker) return output;
     const std::pair<const std::string*, UniqueFd*> files[] = {{&settings.json, &output.json_},
                                                               {&settings.csv, &output.csv_},
+                                                              {&settings.tune, &output.tune_},
                                                               {&settings.svg, &output.svg_}};
     for (const auto& [path, fd] : files) {
       if (path->empty() || *path == kStdout) continue;
@@ -141,6 +155,14 @@ class Output {
   Status Show(const std::string& text) {
     if (!is_speaker_ || settings_.is_stdout_taken()) return {};
     return WriteAll(STDOUT_FILENO, text);
+  }
+
+  Status Finish(const BenchFacts& facts, const AlgorithmTable& table, std::string_view backend) {
+    if (!is_speaker_) return {};
+    return Write(tune_, fmt::format("# hvdray bench --tune, {}: {} on {}, {}\n{}", facts.time,
+                                    Count(static_cast<uint64_t>(facts.size), "rank"),
+                                    Count(static_cast<uint64_t>(facts.hosts), "host"), backend,
+                                    ToText(table)));
   }
 
   Status Finish(const BenchFacts& facts, const std::vector<BenchRow>& rows) {
@@ -169,6 +191,7 @@ class Output {
   bool is_speaker_;
   UniqueFd json_;
   UniqueFd csv_;
+  UniqueFd tune_;
   UniqueFd svg_;
 };
 
@@ -237,6 +260,10 @@ class Bench {
                               OptionsOf(environment_, backends[i], fmt::format("bench{}", i)));
       HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                               MakeCommunicator(options));
+      if (!settings_.tune.empty()) {
+        HVDRAY_RETURN_IF_ERROR(TuneHere(*communicator, output));
+        return true;
+      }
       HVDRAY_RETURN_IF_ERROR(Measure(*communicator, output));
     }
     HVDRAY_RETURN_IF_ERROR(output.Finish(facts_, rows_));
@@ -253,10 +280,22 @@ class Bench {
   }
 
  private:
+  Status CheckRoom(Communicator& communicator, size_t max_bytes) {
+    const HostRoom room{AvailableMemoryHere(), NumberIn(environment_, "HOROVOD_LOCAL_SIZE", 1)};
+    return CheckMemory(communicator, room, max_bytes);
+  }
+
+  Status TuneHere(Communicator& communicator, Output& output) {
+    HVDRAY_RETURN_IF_ERROR(CheckRoom(communicator, kTuneBytes));
+    HVDRAY_ASSIGN_OR_RETURN(const AlgorithmTable table,
+                            Tune(communicator, settings_.options,
+                                 [&](const std::string& text) { return output.Show(text); }));
+    return output.Finish(facts_, table, communicator.backend());
+  }
+
   Status Measure(Communicator& communicator, Output& output) {
     const size_t max_bytes = MaxBytesOf(cases_);
-    const HostRoom room{AvailableMemoryHere(), NumberIn(environment_, "HOROVOD_LOCAL_SIZE", 1)};
-    HVDRAY_RETURN_IF_ERROR(CheckMemory(communicator, room, max_bytes));
+    HVDRAY_RETURN_IF_ERROR(CheckRoom(communicator, max_bytes));
     HVDRAY_ASSIGN_OR_RETURN(BenchRunner runner,
                             BenchRunner::Make(communicator, settings_.options, max_bytes));
     if (rows_.empty()) {

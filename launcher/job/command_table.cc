@@ -306,7 +306,7 @@ constexpr HelpExample kBenchExamples[] = {
 constexpr CommandOption kBenchOptions[] = {
     {Id::kMinBytes}, {Id::kMaxBytes}, {Id::kStepFactor}, {Id::kStepBytes}, {Id::kCollectives}, {Id::kDataTypes},
     {Id::kReduceOps}, {Id::kRoots}, {Id::kCollectiveBackends}, {Id::kIterations}, {Id::kWarmupIterations},
-    {Id::kCheckResults}, {Id::kJsonFile}, {Id::kCsvFile}, {Id::kPlot},
+    {Id::kCheckResults}, {Id::kJsonFile}, {Id::kCsvFile}, {Id::kTune}, {Id::kPlot},
     // The options of run that matter most.
     {Id::kNumProc}, {Id::kHosts}, {Id::kHostfile}, {Id::kCluster}, {Id::kEnv}, {Id::kNetworkInterfaces},
     {Id::kTimeout}, {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},

@@ -48,7 +48,7 @@ enum class OptionId : uint8_t {
   kLease, kExpired,
   // Those of bench.
   kMinBytes, kMaxBytes, kStepFactor, kStepBytes, kCollectives, kDataTypes, kReduceOps, kRoots, kCollectiveBackends,
-  kIterations, kWarmupIterations, kCheckResults, kJsonFile, kCsvFile, kPlot,
+  kIterations, kWarmupIterations, kCheckResults, kJsonFile, kCsvFile, kTune, kPlot,
   kCount,
 };
 // clang-format on

@@ -48,6 +48,28 @@ def test_the_table_of_a_job_that_it_starts_itself(hvdray):
     assert "# all results are right; average busbw " in result.text
 
 
+@pytest.mark.parametrize("backend,np,lines", [("shm", 2, ["shm_direct_of_two"]), ("gloo", 3, ["network_doubling", "network_ring"])])
+def test_the_table_of_algorithms_is_written_and_can_be_used(hvdray, tmp_path, backend, np, lines):
+    table = tmp_path / "table"
+    result = bench(hvdray, "-np", np, "--backend", backend, "--tune", table, *FAST)
+    assert result.code == 0, result.errors
+    assert result.text.count("# all_reduce, in-place, float32: ") == len(lines), result.text
+    text = table.read_text()
+    assert f": {np} ranks on 1 host, {backend}\n" in text
+    found = dict(line.split("#")[0].split() for line in text.splitlines()[1:])
+    assert set(lines) < set(found) and all(int(number) >= 0 for number in found.values())
+    # Read back: rank 0 gives it to all.
+    again = hvdray.run("run", "-np", np, "-x", f"HVDRAY_COLLECTIVE_TABLE={table}", "--", hvdray.binary, "bench", "-e", "1K", *FAST)
+    assert again.code == 0, again.errors
+
+
+def test_a_tuning_is_for_one_backend_and_has_no_other_files(hvdray, tmp_path):
+    for words in (["--backend", "shm,gloo"], ["--json", "-"], ["--plot"]):
+        result = bench(hvdray, "-np", 2, "--tune", tmp_path / "table", *words)
+        assert result.code == 2 and "--tune is for one backend" in result.errors
+    assert not (tmp_path / "table").exists()
+
+
 @pytest.mark.parametrize("backend,np", [("auto", 1), ("shm", 3), ("gloo", 2)])
 def test_every_collective_of_every_type_is_right(hvdray, backend, np):
     result = bench(hvdray, "-np", np, "-b", 8, "-e", 600, "-f", 70, "--collective", "all", "-d", "all", "-o", "all", "-r", "all",

@@ -37,6 +37,7 @@ class WrongCommunicator : public Communicator {
   WrongCommunicator() : Communicator(0, 1) {}
   std::string_view backend() const override { return "wrong"; }
   void Abort() override {}
+  void UseTable(const AlgorithmTable& /*table*/) override {}
 
  private:
   Status Execute(const Operation& operation) override {
