@@ -119,7 +119,7 @@ class ShmCommunicator : public Communicator {
       if (i < rounds) {
         const uint32_t step = first + static_cast<uint32_t>(i);
         HVDRAY_RETURN_IF_ERROR(BeginWrite(first, i));
-        write(i, segment_->Slot(rank(), step));
+        write(i, Slot(rank(), step));
         segment_->Post(ShmSegment::kWritten, step);
       }
       if (i > 0) {
@@ -136,15 +136,23 @@ class ShmCommunicator : public Communicator {
     for (int i = 1; i < size(); ++i) {
       const int peer = (rank() + i) % size();
       HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, phase, step));
-      use(peer, segment_->Slot(peer, step));
+      use(peer, Slot(peer, step));
     }
     return {};
   }
 
+  // Takes a step and no slot.
   Status Barrier() {
-    return RunRounds(
-        1, [](size_t, char*) {},
-        [this](size_t, uint32_t step) { return segment_->WaitAll(ShmSegment::kWritten, step); });
+    ++step_;
+    ++steps_without_slot_;
+    segment_->Post(ShmSegment::kWritten, step_);
+    return segment_->WaitAll(ShmSegment::kWritten, step_);
+  }
+
+  // The longer ago a slot was used, the cheaper it is to write: its lines have left the other
+  // processors' nearest caches.
+  char* Slot(int rank, uint32_t step) const {
+    return segment_->Slot(rank, step - steps_without_slot_);
   }
 
   Status AllReduceDirectly(const Operation& operation) {
@@ -155,7 +163,7 @@ class ShmCommunicator : public Communicator {
         [&](size_t, uint32_t step) -> Status {
           HVDRAY_RETURN_IF_ERROR(segment_->WaitAll(ShmSegment::kWritten, step));
           for (int peer = 0; peer < size(); ++peer) {
-            sources_[static_cast<size_t>(peer)] = segment_->Slot(peer, step);
+            sources_[static_cast<size_t>(peer)] = Slot(peer, step);
           }
           FindReduce(operation.dtype, operation.op)(sources_.data(), sources_.size(),
                                                     operation.recv, operation.count,
@@ -166,7 +174,7 @@ class ShmCommunicator : public Communicator {
 
   // The slot that gets what `owner` reduces.
   char* ResultOf(size_t owner, uint32_t step) const {
-    return segment_->Slot(static_cast<int>((owner + 1) % static_cast<size_t>(size())), step);
+    return Slot(static_cast<int>((owner + 1) % static_cast<size_t>(size())), step);
   }
 
   // Reduces sources_ to `shared` and copies that to `own` (unless nullptr) while it is in the
@@ -229,7 +237,7 @@ class ShmCommunicator : public Communicator {
       if (i < rounds) {
         const uint32_t step = first + static_cast<uint32_t>(i);
         HVDRAY_RETURN_IF_ERROR(BeginWrite(first, i));
-        char* slot = segment_->Slot(rank(), step);
+        char* slot = Slot(rank(), step);
         for (size_t k = 1; k < ranks; ++k) {
           const size_t owner = (me + k) % ranks;
           const Range range = piece(i, owner);
@@ -245,7 +253,7 @@ class ShmCommunicator : public Communicator {
         const Range range = piece(i - 1, me);
         if (range.count > 0) {
           for (size_t peer = 0; peer < ranks; ++peer) {
-            sources_[peer] = segment_->Slot(static_cast<int>(peer), step) + me * piece_bytes;
+            sources_[peer] = Slot(static_cast<int>(peer), step) + me * piece_bytes;
           }
           sources_[me] = send + range.start * element;
           if (is_scatter) {
@@ -293,8 +301,8 @@ class ShmCommunicator : public Communicator {
           if (is_root) return {};
           const Range range = RangeOf(round, kRoundBytes, bytes);
           HVDRAY_RETURN_IF_ERROR(segment_->Wait(operation.root, ShmSegment::kWritten, step));
-          std::memcpy(static_cast<char*>(operation.recv) + range.start,
-                      segment_->Slot(operation.root, step), range.count);
+          std::memcpy(static_cast<char*>(operation.recv) + range.start, Slot(operation.root, step),
+                      range.count);
           return {};
         });
   }
@@ -384,10 +392,9 @@ class ShmCommunicator : public Communicator {
           if (is_root) return {};
           const Range range = RangeOf(round, piece_bytes, bytes);
           HVDRAY_RETURN_IF_ERROR(segment_->Wait(operation.root, ShmSegment::kWritten, step));
-          std::memcpy(
-              recv + range.start,
-              segment_->Slot(operation.root, step) + static_cast<size_t>(rank()) * piece_bytes,
-              range.count);
+          std::memcpy(recv + range.start,
+                      Slot(operation.root, step) + static_cast<size_t>(rank()) * piece_bytes,
+                      range.count);
           return {};
         });
   }
@@ -443,6 +450,7 @@ class ShmCommunicator : public Communicator {
 
   std::unique_ptr<ShmSegment> segment_;
   size_t direct_bytes_ = 0;
+  uint32_t steps_without_slot_ = 0;
   uint32_t step_ = 1;  // The last that is used; 1 is the one of joining.
   std::vector<const void*> sources_;
 };
