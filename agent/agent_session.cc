@@ -90,6 +90,7 @@ void AgentSession::Start() {
     if (listener.ok()) {
       probe_listener_ = std::move(listener).value();
       hello.facts.probe_port = probe_listener_->port();
+      hello.facts.measures = true;
     } else {
       Log(LogLevel::kWarning, "agent", "no port for probes: {}", listener.status().message());
     }
@@ -173,7 +174,8 @@ void AgentSession::OpenControl() {
 }
 
 void AgentSession::On(Generation generation, wire::Probe&& probe) {
-  if (IsStale(generation) || prober_) {
+  const bool is_measurement = !probe.token.empty();
+  if (IsStale(generation) || (prober_ && !is_measurement)) {
     ++stale_requests_;
     return;
   }
@@ -181,9 +183,27 @@ void AgentSession::On(Generation generation, wire::Probe&& probe) {
     Leave({ErrorCode::kProtocolError, "Probe before Welcome"}, kLinkFailed);
     return;
   }
+  if (is_measurement) return Measure(generation, probe);
   prober_ = std::make_unique<Prober>(loop_, probe, [this, generation](wire::ProbeResult result) {
     link_->Send({generation, std::move(result)});
   });
+}
+
+void AgentSession::Measure(Generation generation, const wire::Probe& probe) {
+  if (!probe_listener_ || measurer_) return CountStale(generation);
+  if (!measure_server_ || measure_server_->token() != probe.token) {
+    measure_server_ = std::make_unique<MeasureServer>(loop_, probe.token);
+    probe_listener_->GiveTo([this](UniqueFd socket) { measure_server_->Take(std::move(socket)); });
+  }
+  if (probe.targets.empty()) {
+    link_->Send({generation, wire::ProbeResult{}});
+    return;
+  }
+  measurer_ =
+      std::make_unique<Measurer>(loop_, probe, [this, generation](const wire::ProbeOutcome& done) {
+        link_->Send({generation, wire::ProbeResult{{done}}});
+        measurer_.reset();
+      });
 }
 
 void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
@@ -206,7 +226,9 @@ void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
 
 void AgentSession::EndPreparation() {
   prober_.reset();
+  measurer_.reset();
   probe_listener_.reset();
+  measure_server_.reset();
   directory_receiver_.reset();
 }
 

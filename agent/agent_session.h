@@ -16,6 +16,7 @@
 #include "agent/gang_set.h"
 #include "agent/host_facts.h"
 #include "agent/inspector.h"
+#include "agent/measurer.h"
 #include "agent/notifier.h"
 #include "agent/prober.h"
 #include "base/byte_stream.h"
@@ -74,6 +75,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   void On(Generation generation, wire::Hello&& hello);
   void On(Generation generation, wire::Welcome&& welcome);
   void On(Generation generation, wire::Probe&& probe);
+  void Measure(Generation generation, const wire::Probe& probe);
   void On(Generation generation, wire::Inspect&& inspect);
   void On(Generation generation, wire::DirectoryList&& list);
   void On(Generation generation, wire::File&& file);
@@ -126,6 +128,8 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;
   std::unique_ptr<Prober> prober_;  // Kept after its answer: each session probes once.
+  std::unique_ptr<MeasureServer> measure_server_;
+  std::unique_ptr<Measurer> measurer_;
   std::unique_ptr<DirectoryReceiver> directory_receiver_;
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;

@@ -20,6 +20,17 @@ constexpr int kBacklog = 128;
 // Per turn of the loop, so that a flood of connections can't block it.
 constexpr int kAcceptsAtOnce = 32;
 
+/// nullopt: not an IPv4 address in dots.
+std::optional<sockaddr_in> ToSocketAddress(const std::string& text, uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (::inet_pton(AF_INET, text.c_str(), &address.sin_addr) != 1) return std::nullopt;
+  return address;
+}
+
+}  // namespace
+
 wire::ProbeStage StageOf(int error) {
   switch (error) {
     case 0:
@@ -38,16 +49,19 @@ wire::ProbeStage StageOf(int error) {
   }
 }
 
-/// nullopt: not an IPv4 address in dots.
-std::optional<sockaddr_in> ToSocketAddress(const std::string& text, uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (::inet_pton(AF_INET, text.c_str(), &address.sin_addr) != 1) return std::nullopt;
-  return address;
+int StartConnecting(const wire::ProbeTarget& target, UniqueFd& socket) {
+  const auto source = ToSocketAddress(target.source, 0);
+  const auto peer = ToSocketAddress(target.address, target.port);
+  if (!source || !peer) return EINVAL;
+  socket.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_valid()) return errno;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*source), sizeof *source) != 0) {
+    return errno;
+  }
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*peer), sizeof *peer) == 0
+             ? 0
+             : errno;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<ProbeListener>> ProbeListener::Open(Loop& loop) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -68,8 +82,11 @@ Result<std::unique_ptr<ProbeListener>> ProbeListener::Open(Loop& loop) {
 
 void ProbeListener::Accept() {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    const UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (peer.is_valid()) continue;
+    UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (peer.is_valid()) {
+      if (take_) take_(std::move(peer));
+      continue;
+    }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // The listener would stay readable. The kernel still completes connections that fit the
       // queue, and a neighbour needs no more.
@@ -90,20 +107,9 @@ Prober::Prober(Loop& loop, const wire::Probe& probe, DoneFn on_done)
 }
 
 void Prober::Begin(size_t index, const wire::ProbeTarget& target) {
-  const auto source = ToSocketAddress(target.source, 0);
-  const auto peer = ToSocketAddress(target.address, target.port);
-  if (!source || !peer) return Finish(index, EINVAL);
   UniqueFd& fd = connections_[index].socket;
-  fd.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.is_valid()) return Finish(index, errno);
-  // Like Gloo, whose socket is bound to the interface's address.
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*source), sizeof *source) != 0) {
-    return Finish(index, errno);
-  }
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*peer), sizeof *peer) == 0) {
-    return Finish(index, 0);
-  }
-  if (errno != EINPROGRESS) return Finish(index, errno);
+  const int error = StartConnecting(target, fd);
+  if (error != EINPROGRESS) return Finish(index, error);
   connections_[index].watch =
       loop_.OnFd(fd.get(), FdEvent::kWrite, [this, index] { OnWritable(index); });
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -16,14 +17,23 @@
 
 namespace hvdray {
 
+/// Begins a TCP connection from the target's source, so as Gloo does, whose socket is bound to the
+/// interface's address. Returns 0 (connected), EINPROGRESS, or the errno of what failed.
+int StartConnecting(const wire::ProbeTarget& target, UniqueFd& socket);
+/// What an errno of connect(2) means for a probe.
+wire::ProbeStage StageOf(int error);
+
 /// Listens on all IPv4 addresses at a free port. Closes each connection at once without reading or
-/// sending, so that a port scan learns only that the port is open. Threads: the loop's.
+/// sending, so that a port scan learns only that the port is open, until somebody wants them.
+/// Threads: the loop's.
 class ProbeListener {
  public:
   /// The loop outlives the listener. Errors: kOutOfResources, kAddressInUse when no port is free,
   /// kSystem.
   static Result<std::unique_ptr<ProbeListener>> Open(Loop& loop);
   uint16_t port() const { return port_; }
+  /// From now on, `take` gets the connections; they are non-blocking.
+  void GiveTo(std::function<void(UniqueFd socket)> take) { take_ = std::move(take); }
 
  private:
   ProbeListener(UniqueFd socket, uint16_t port) : socket_(std::move(socket)), port_(port) {}
@@ -31,6 +41,7 @@ class ProbeListener {
 
   UniqueFd socket_;
   uint16_t port_;
+  std::function<void(UniqueFd)> take_;
   Watch watch_;
 };
 

@@ -2,6 +2,7 @@
 // `hvdray check`: from words to a plan, as run does; from the plan to agents without workers; from
 // what they say to findings, as text or JSON, and an exit code.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -24,6 +25,7 @@
 #include "launcher/job/options_resolver.h"
 #include "launcher/report/check_findings.h"
 #include "launcher/report/check_text.h"
+#include "launcher/report/progress.h"
 
 namespace hvdray {
 namespace {
@@ -93,6 +95,7 @@ Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
 
 int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
   const JobSpec spec = plan.spec;
+  const Environment environment = plan.environment;
   std::vector<std::string> unused;
   for (const HostSlots& host : *spec.hosts) {
     const bool is_used = std::any_of(plan.hosts.begin(), plan.hosts.end(),
@@ -111,14 +114,18 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
     EndTerminalQuestions();  // after Ctrl-C a host may still ask
   }
   if (outcome.signo != 0) return 128 + outcome.signo;
+  const Shades shades =
+      ChooseStyle(::isatty(STDOUT_FILENO) != 0, *spec.color, false, environment).is_colored
+          ? Shades::kAnsi
+          : Shades::kNone;
   outcome.facts.np = *request.run.spec.np;
   outcome.facts.slots = request.slots;
   outcome.facts.unused_hosts = std::move(unused);
   const std::vector<Finding> findings = FindFindings(outcome.facts);
-  return PrintOut(
-      "check",
-      request.is_json ? CheckJson(outcome.facts, findings) : CheckText(outcome.facts, findings),
-      ExitCodeOf(findings));
+  return PrintOut("check",
+                  request.is_json ? CheckJson(outcome.facts, findings)
+                                  : CheckText(outcome.facts, findings, shades),
+                  ExitCodeOf(findings));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct HostFacts {
   uint32_t agent_pid = 0;
   uint16_t offered_port = 0;  ///< Reserved for MASTER_PORT of the first generation.
   uint16_t probe_port = 0;    ///< Accepts connections until the first generation starts; 0: none.
+  bool measures = false;      ///< This agent takes a Probe with a token.
   uint64_t open_file_limit = 0;  ///< The hard limit.
   std::string cleanup;           ///< How orphans are found: "cgroup" or "subreaper".
   std::vector<InterfaceFacts> interfaces;

@@ -28,7 +28,8 @@ constexpr FieldRange kVersions = {1, UINT16_MAX};
 constexpr FieldRange kSignals = {0, 64};
 constexpr FieldRange kErrnos = {0, 4095};
 constexpr FieldRange kSeconds = {-kMaxSeconds, kMaxSeconds};
-constexpr FieldRange kName = {0, 4096};  // a name, an address, a list of interfaces
+constexpr FieldRange kMeasured = {0, int64_t{1} << 53};  // exact in any JSON reader
+constexpr FieldRange kName = {0, 4096};                  // a name, an address, a list of interfaces
 constexpr FieldRange kModule = {0, 256};
 constexpr FieldRange kReason = {0, 1024};
 constexpr FieldRange kCause = {0, 65536};
@@ -192,6 +193,7 @@ void Fields(Io& io, FieldsOf<Io, HostFacts> facts) {
   io.Shown("cleanup", facts.cleanup, kName);
   io.List("interfaces", facts.interfaces, kAnyCount,
           [](auto& item, auto& face) { Fields(item, face); });
+  if (io.Has("measures", facts.measures)) io.Flag("measures", facts.measures);
 }
 
 template <typename Io>
@@ -240,6 +242,10 @@ void Fields(Io& io, FieldsOf<Io, Probe> probe) {
     item.Require(0, IsIpv4(target.source), kMustBeIpv4);
     item.Require(1, IsIpv4(target.address), kMustBeIpv4);
   });
+  if (!io.Has("token", !probe.token.empty())) return;
+  io.Text("token", probe.token, {kMeasureTokenBytes, kMeasureTokenBytes});
+  io.Int("measure_ms", probe.measure_ms, {1, kMaxMeasureMs});
+  io.Require("targets", probe.targets.size() <= 1, "must be at most one in a measurement");
 }
 
 template <typename Io>
@@ -247,6 +253,12 @@ void Fields(Io& io, FieldsOf<Io, ProbeResult> result) {
   io.List("results", result.results, kMaxProbeTargets, [](auto& item, auto& outcome) {
     item.Int(0, outcome.stage, {0, static_cast<int64_t>(ProbeStage::kOther)});
     item.Int(1, outcome.error, kErrnos);
+    const bool is_measured = outcome.step != MeasureStep::kNone;
+    if (!item.Has(5, is_measured)) return;
+    item.Int(2, outcome.step, {0, static_cast<int64_t>(MeasureStep::kDone)});
+    item.Int(3, outcome.round_trip_ns, kMeasured);
+    item.Int(4, outcome.sent_bytes_per_s, kMeasured);
+    item.Int(5, outcome.received_bytes_per_s, kMeasured);
   });
 }
 

@@ -20,10 +20,16 @@ struct ProbeTarget {
   bool operator==(const ProbeTarget&) const = default;
 };
 
-/// Launcher to agent: open TCP connections to all targets at once and report the results.
+inline constexpr size_t kMeasureTokenBytes = 32;
+inline constexpr uint32_t kMaxMeasureMs = 10000;
+
+/// Launcher to agent: open TCP connections to all targets at once and report the results. With a
+/// token: measure the one target, if there is one, and serve others that have the token.
 struct Probe {
   uint32_t timeout_ms = 5000;  ///< For all targets together.
   std::vector<ProbeTarget> targets;
+  std::string token = {};     ///< kMeasureTokenBytes bytes. Empty: no measurement.
+  uint32_t measure_ms = 250;  ///< How long each step of a measurement takes.
   bool operator==(const Probe&) const = default;
 };
 
@@ -36,9 +42,23 @@ enum class ProbeStage : uint8_t {
   kOther = 4,        ///< No such local address, no descriptor left, not permitted, …
 };
 
+/// How far a measurement came. The values are wire format.
+enum class MeasureStep : uint8_t {
+  kNone = 0,        ///< It was no measurement.
+  kConnecting = 1,  ///< Not connected.
+  kRoundTrips = 2,  ///< Connected; no small message came back.
+  kSending = 3,     ///< The target received no bulk of data.
+  kReceiving = 4,   ///< The target's data did not arrive.
+  kDone = 5,
+};
+
 struct ProbeOutcome {
   ProbeStage stage = ProbeStage::kOk;
   int32_t error = 0;  ///< errno; 0: connected, or out of time.
+  MeasureStep step = MeasureStep::kNone;
+  int64_t round_trip_ns = 0;         ///< Median of small messages; 0: not measured.
+  int64_t sent_bytes_per_s = 0;      ///< To the target, as it arrived there.
+  int64_t received_bytes_per_s = 0;  ///< From the target.
   bool operator==(const ProbeOutcome&) const = default;
 };
 

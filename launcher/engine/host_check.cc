@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "launcher/engine/generation_start.h"
@@ -16,6 +19,9 @@ namespace {
 
 // Agents accept probes for a future generation.
 constexpr Generation kProbeGeneration = 1;
+// Another one, so that a late answer to the probe is no answer to a measurement.
+constexpr Generation kMeasureGeneration = 2;
+constexpr size_t kTokenRandomBytes = wire::kMeasureTokenBytes / 2;
 
 uint64_t WallNs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -161,6 +167,7 @@ void HostCheck::OnLost(int number, Status why) {
   row.timer.Cancel();
   facts_.hosts[host].lost = std::move(why);
   if (row.is_probed && probe_) probe_->OnLost(row.place);
+  if (row.is_probed && measure_) measure_->OnLost(row.place);
   Advance();
 }
 
@@ -175,7 +182,10 @@ void HostCheck::OnMessage(int number, wire::Message&& message) {
     facts_.hosts[host].inspection = *inspection;
     Advance();
   } else if (const auto* probed = std::get_if<wire::ProbeResult>(&message.body)) {
-    if (row.is_probed && probe_) probe_->OnResult(row.place, *probed);
+    if (!row.is_probed) return;
+    const bool is_measured = message.generation == kMeasureGeneration;
+    if (is_measured && measure_) measure_->OnResult(row.place, *probed);
+    if (!is_measured && probe_) probe_->OnResult(row.place, *probed);
   }
 }
 
@@ -205,7 +215,10 @@ void HostCheck::Advance() {
   if (is_closing_ || is_any(State::kStarting)) return;
   start_timer_.Cancel();
   if (!std::exchange(is_probe_begun_, true)) StartProbe();
-  if (is_probe_done_ && !is_any(State::kAsked)) Close();
+  if (!is_probe_done_ || is_any(State::kAsked)) return;
+  // Last, so that nothing else runs on the hosts meanwhile.
+  if (!std::exchange(is_measure_begun_, true)) StartMeasure();
+  if (is_measure_done_) Close();
 }
 
 void HostCheck::ChooseNics() {
@@ -259,6 +272,41 @@ void HostCheck::StartProbe() {
   probe_->Start();
 }
 
+void HostCheck::StartMeasure() {
+  if (!facts_.is_probed) {
+    is_measure_done_ = true;
+    return;
+  }
+  std::vector<MeasuredHost> hosts;
+  std::map<size_t, size_t> places;
+  for (size_t place = 0; place < probing_.size(); ++place) {
+    const CheckedHost& facts = facts_.hosts[probing_[place]];
+    places[probing_[place]] = place;
+    hosts.push_back({{facts.name, facts.nic, facts.address, facts.facts.probe_port},
+                     facts.facts.measures && facts.lost.ok()});
+  }
+  std::set<HostPair> closed;
+  for (const ClosedWay& way : facts_.closed_ways) {
+    closed.insert({places.at(way.from), places.at(way.to)});
+  }
+  const MeasureLimits limits = MeasureLimitsFor(RoundsOf(hosts.size()).size());
+  measure_ = std::make_unique<PairMeasure>(
+      loop_, std::move(hosts), std::move(closed), Hex(RandomBytes(kTokenRandomBytes)), limits,
+      [this](size_t place, wire::Probe probe) {
+        agents_.Send(static_cast<int>(probing_[place]), {kMeasureGeneration, std::move(probe)});
+      },
+      [this](std::vector<MeasuredPair> pairs) {
+        for (MeasuredPair& pair : pairs) {
+          pair.from = probing_[pair.from];
+          pair.to = probing_[pair.to];
+        }
+        facts_.pairs = std::move(pairs);
+        is_measure_done_ = true;
+        Advance();
+      });
+  measure_->Start();
+}
+
 void HostCheck::Close() {
   if (std::exchange(is_closing_, true)) return;
   start_timer_.Cancel();
@@ -266,6 +314,7 @@ void HostCheck::Close() {
   // Not from within a callback of the agents or the probe.
   loop_.Post([this] {
     probe_.reset();
+    measure_.reset();
     agents_.Close(kAgentsCloseLimit, [this] { loop_.Stop(); });
   });
 }

@@ -16,6 +16,7 @@
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/mesh_probe.h"
+#include "launcher/engine/pair_measure.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/nic_select.h"
 #include "launcher/report/check_findings.h"
@@ -38,7 +39,7 @@ struct CheckWishes {
 };
 
 /// Continues when hosts fail, unlike a job. Takes at most --start-timeout plus the limits plus 15
-/// s. Threads: the loop's.
+/// s, plus some seconds for the measurement. Threads: the loop's.
 class HostCheck final : private AgentSet::Owner {
  public:
   /// `plan.ranks` tell how many workers each host gets. Loop and transport outlive the check.
@@ -73,6 +74,7 @@ class HostCheck final : private AgentSet::Owner {
   /// Enters the next step once all awaited answers have arrived.
   void Advance();
   void StartProbe();
+  void StartMeasure();
   void ChooseNics();
   void Close();
 
@@ -84,10 +86,13 @@ class HostCheck final : private AgentSet::Owner {
   std::vector<Row> rows_;
   AgentSet agents_;
   std::unique_ptr<MeshProbe> probe_;
-  std::vector<size_t> probing_;  // Hosts that probe, by place.
+  std::unique_ptr<PairMeasure> measure_;
+  std::vector<size_t> probing_;  // Hosts that probe and measure, by place.
   TimePoint began_{};
   bool is_probe_begun_ = false;
   bool is_probe_done_ = false;
+  bool is_measure_begun_ = false;
+  bool is_measure_done_ = false;
   bool is_closing_ = false;
   int signo_ = 0;
   Watch start_timer_;

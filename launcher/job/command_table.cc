@@ -36,7 +36,8 @@ constexpr CommandOption kCheckOptions[] = {
     {Id::kStartTimeout}, {Id::kHeartbeatTimeout}, {Id::kSshPort}, {Id::kSshIdentityFile},
     {Id::kSshTransport}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, {Id::kSshConnections},
     {Id::kLaunchAgent}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote},
-    {Id::kNetworkInterfaces}, {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
+    {Id::kNetworkInterfaces}, {Id::kColor, "Shade the matrices of the network. auto: on a terminal, unless NO_COLOR is set."},
+    {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
 };
 
 constexpr HelpExample kServeExamples[] = {

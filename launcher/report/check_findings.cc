@@ -17,6 +17,7 @@
 #include "base/command_words.h"
 #include "launcher/driver/cause.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/report/network_matrix.h"
 
 namespace hvdray {
 namespace {
@@ -524,6 +525,7 @@ std::vector<Finding> FindFindings(const CheckFacts& facts) {
                         {}});
   }
   JudgeNetwork(facts, findings);
+  JudgePairs(facts, findings);
   Issues issues;
   for (const CheckedHost& host : facts.hosts) JudgeHost(facts, host, issues);
   issues.MoveTo(findings);

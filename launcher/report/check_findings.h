@@ -59,6 +59,17 @@ struct ClosedWay {
   Status why;
 };
 
+/// What a pair of hosts, by host index, has measured. from == to: the host's agent has not
+/// answered.
+struct MeasuredPair {
+  size_t from = 0;  ///< It connected to the other one.
+  size_t to = 0;
+  Status why = {};                        ///< Not ok: there are no numbers.
+  std::chrono::nanoseconds round_trip{};  ///< Median of small messages.
+  double there = 0;                       ///< Bytes per second that arrived at `to`.
+  double back = 0;                        ///< Bytes per second that arrived at `from`.
+};
+
 /// All facts about a job's hosts.
 struct CheckFacts {
   std::string build;  ///< Of this hvdray.
@@ -74,13 +85,15 @@ struct CheckFacts {
   Status interfaces;       ///< Why no host got one, if that is no single host's fault.
   bool is_probed = false;  ///< The hosts have probed each other.
   std::vector<ClosedWay> closed_ways;
+  std::vector<MeasuredPair> pairs;  ///< In the order in which they were measured.
 };
 
 /// What a finding is about; stable names for programs.
-inline constexpr std::array<std::string_view, 20> kFindingKinds = {
-    "slots", "host",    "silent",    "interface", "network",    "working_folder", "command",
-    "files", "imports", "host_name", "clock",     "disk",       "shared_memory",  "limits",
-    "cpus",  "memory",  "gpus",      "build",     "unanswered", "differences"};
+inline constexpr std::array<std::string_view, 22> kFindingKinds = {
+    "slots",      "host",           "silent",        "interface",  "network", "slow",
+    "unmeasured", "working_folder", "command",       "files",      "imports", "host_name",
+    "clock",      "disk",           "shared_memory", "limits",     "cpus",    "memory",
+    "gpus",       "build",          "unanswered",    "differences"};
 
 /// One problem, with its remedy.
 struct Finding {

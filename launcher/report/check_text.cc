@@ -193,6 +193,18 @@ std::string TextOf(const CheckFacts& facts, const Block& block) {
          Line("network", ShowNetwork(facts, block)) + Line("clock", ShowClock(block)) + "\n";
 }
 
+/// What pairs of hosts have measured, or why there are none.
+std::string TextOfPairs(const CheckFacts& facts, Shades shades) {
+  const std::string matrix = MatrixText(facts, shades);
+  const auto placed =
+      std::count_if(facts.hosts.begin(), facts.hosts.end(),
+                    [](const CheckedHost& host) { return host.lost.ok() && !host.nic.empty(); });
+  if (!matrix.empty() || placed == 0 || facts.is_probed) return matrix;
+  if (facts.hosts.size() == 1) return "one host: no pairs to measure\n\n";
+  return placed == 1 ? "one host is left: no pairs to measure\n\n"
+                     : "all hosts are on this machine: no pairs to measure\n\n";
+}
+
 std::string TextOf(std::span<const Finding> findings) {
   std::string text;
   for (const Finding& finding : findings) {
@@ -263,6 +275,28 @@ Json InspectionJson(const wire::Inspection& inspection) {
   return json;
 }
 
+/// Numbers of a pair without any are null.
+Json PairJson(const CheckFacts& facts, const MeasuredPair& pair) {
+  const bool is_measured = pair.why.ok();
+  const auto rate = [is_measured](double bytes_per_s) {
+    return is_measured ? Json(std::round(bytes_per_s)) : Json(nullptr);
+  };
+  Json json;
+  json["from"] = facts.hosts[pair.from].name;
+  json["to"] = facts.hosts[pair.to].name;
+  json["round_trip_s"] = is_measured ? Json(SecondsOf(pair.round_trip)) : Json(nullptr);
+  json["bytes_per_s"] = rate(pair.there);
+  json["back_bytes_per_s"] = rate(pair.back);
+  json["error"] = ErrorJson(pair.why);
+  return json;
+}
+
+Json MediansJson(const CheckFacts& facts) {
+  const NetworkMedians medians = MediansOf(facts.pairs);
+  if (medians.bytes_per_s == 0) return nullptr;
+  return {{"round_trip_s", medians.round_trip_s}, {"bytes_per_s", std::round(medians.bytes_per_s)}};
+}
+
 Json InterfacesJson(const wire::HostFacts& facts) {
   Json interfaces = Json::array();
   for (const wire::InterfaceFacts& face : facts.interfaces) {
@@ -320,7 +354,7 @@ Json FindingJson(const Finding& finding) {
 
 }  // namespace
 
-std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings) {
+std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings, Shades shades) {
   const auto ready =
       static_cast<size_t>(std::count_if(facts.hosts.begin(), facts.hosts.end(),
                                         [](const CheckedHost& host) { return host.lost.ok(); }));
@@ -338,6 +372,7 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
     }
     text += fmt::format("{}: further kinds of hosts, see --json\n\n", CompressHostList(others));
   }
+  text += TextOfPairs(facts, shades);
   if (!facts.unused_hosts.empty()) {
     text += fmt::format("{}: not checked, would get no workers\n\n",
                         CompressHostList(facts.unused_hosts));
@@ -371,6 +406,9 @@ std::string CheckJson(const CheckFacts& facts, std::span<const Finding> findings
                                    {"to", facts.hosts[way.to].name},
                                    {"error", ErrorJson(way.why)}});
   }
+  json["pairs"] = Json::array();
+  for (const MeasuredPair& pair : facts.pairs) json["pairs"].push_back(PairJson(facts, pair));
+  json["medians"] = MediansJson(facts);
   json["findings"] = Json::array();
   for (const Finding& finding : findings) json["findings"].push_back(FindingJson(finding));
   return DumpJson(json, 2) + "\n";

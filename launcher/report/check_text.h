@@ -7,14 +7,16 @@
 #include <string>
 
 #include "launcher/report/check_findings.h"
+#include "launcher/report/network_matrix.h"
 
 namespace hvdray {
 
 /// "schema" of the JSON.
 inline constexpr char kCheckSchema[] = "hvdray.check/1";
 
-/// Equal hosts in one block, then the findings and a summary line.
-std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings);
+/// Equal hosts in one block, then what they measured, the findings and a summary line.
+std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings,
+                      Shades shades = Shades::kNone);
 
 /// One object; schema in docs/check.md, "JSON".
 std::string CheckJson(const CheckFacts& facts, std::span<const Finding> findings);

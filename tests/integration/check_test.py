@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hvdray check` on hosts that are well and on hosts that are not, through real sshd."""
 
+import itertools
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from hosts import BEHIND, OTHER_INTERFACE
+from hosts import BEHIND, OTHER_INTERFACE, SLOW, SLOW_MS
 
 
 @pytest.fixture
@@ -319,6 +320,112 @@ def test_names_that_resolve_to_loopback_are_a_warning(check, hosts):
     assert (finding["level"], finding["hosts"]) == ("warning", ["h2"])
     assert "h2 resolves to 127.0.1.1" in finding["message"]
     assert host_of(page, "h1")["facts"]["name_addresses"] == [hosts["h1"].address]
+
+
+def ways_of(page):
+    return {(pair["from"], pair["to"]): pair for pair in page["pairs"]}
+
+
+def test_pairs_are_measured_and_a_slow_host_is_named(check, hosts):
+    started = time.monotonic()
+    page = document(check("-H", "h1:1,h2:1,h6:1,h5:1", "--json"))
+    assert time.monotonic() - started < 10
+    assert {frozenset(way) for way in ways_of(page)} == {
+        frozenset(pair) for pair in itertools.combinations(("h1", "h2", "h5", "h6"), 2)}
+    for way, pair in ways_of(page).items():
+        assert pair["error"] is None and pair["bytes_per_s"] > 0 and pair["back_bytes_per_s"] > 0
+        slow = SLOW_MS / 1000 if SLOW in way else 0
+        assert slow <= pair["round_trip_s"] < slow + 0.05, pair
+    assert 0 < page["medians"]["round_trip_s"] < 0.02
+    found = [finding for finding in findings(page, "slow") if finding["hosts"] == [SLOW]]
+    assert len(found) == 1 and page["would_start"], page["findings"]
+    assert f"host {SLOW} is slow with every other host: " in found[0]["message"]
+    assert "times the median" in found[0]["message"]
+
+
+def test_eight_hosts_are_measured_in_ten_seconds_and_shown(check, hosts):
+    names = [f"h{n}" for n in range(1, 9)]
+    started = time.monotonic()
+    result = check("-H", ",".join(f"{name}:1" for name in names))
+    took = time.monotonic() - started
+    assert result.returncode == 0, result.stdout + result.stderr
+    print(result.stdout, f"took {took:.1f} s")
+    assert took < 10
+    lines = result.stdout.splitlines()
+    for title in ("GB/s from row to column, median ", "round trip in ms, median "):
+        [begin] = [n for n, line in enumerate(lines) if line.startswith(title)]
+        rows = lines[begin + 2:][:8]
+        assert [row.split()[0] for row in rows] == names
+        for n, row in enumerate(rows):
+            cells = row.split()[2:]
+            assert cells[n] == "-" and len(cells) == 8
+            assert all(float(cell) > 0 for i, cell in enumerate(cells) if i != n), row
+    assert "\x1b" not in result.stdout
+    colored = check("-H", "h1:1,h2:1,h6:1", "--color", "always")
+    assert "\x1b[38;5;231;48;5;" in colored.stdout
+
+
+def test_a_pair_that_connects_but_passes_no_data_is_an_error(check, hosts):
+    """An MTU that is too large somewhere: small packets pass, large ones are lost."""
+    wall = (f"table ip wall {{ chain in {{ type filter hook input priority 0; "
+            f"ip saddr {hosts['h1'].address} tcp dport != 22 ip length > 1000 drop; }}; }}")
+    hosts.run(["nft", wall], on="h2", check=True)
+    try:
+        result = check("-H", "h1:1,h2:1", "--json")
+    finally:
+        hosts.run(["nft", "delete table ip wall"], on="h2", check=True)
+    page = document(result)
+    assert result.returncode == 125
+    [finding] = errors(page)
+    assert (finding["kind"], finding["hosts"]) == ("network", ["h1", "h2"])
+    for text in ("no bulk of data arrived", "timed out after", hosts["h1"].address, hosts["h2"].address):
+        assert text in finding["message"]
+    [pair] = page["pairs"]
+    assert pair["bytes_per_s"] is None and pair["error"]["code"] == "HVD-E0204"
+
+
+def wait_for_measurement(hosts, *names):
+    """Until data flows between them: connections of agents to each other's ports."""
+    deadline = time.monotonic() + 20
+    while True:
+        for name in names:
+            seen = hosts.run(["ss", "-Htn", "state", "established", "not", "sport", "=", ":22"],
+                             on=name)
+            if seen.stdout.strip():
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_host_that_dies_while_it_is_measured_is_lost_and_the_others_are_measured(check, hosts):
+    job = check.start("-H", "h1:1,h2:1,h6:1", "--json")
+    wait_for_measurement(hosts, "h1", "h6")
+    for pid, line in hosts.processes("h2").items():
+        if "/agent-" in line:
+            hosts.run(["kill", "-9", str(pid)], on="h2")
+    out, err = job.communicate(timeout=30)
+    page = json.loads(out)
+    assert job.returncode == 125, err
+    assert [f["hosts"] for f in errors(page)] == [["h2"]], page["findings"]
+    assert {frozenset(way) for way in ways_of(page)} == {
+        frozenset(("h1", "h6"))}
+
+
+def test_ctrl_c_ends_a_measurement_and_leaves_nothing(check, hosts):
+    job = check.start("-H", "h1:1,h2:1,h6:1,h5:1")
+    wait_for_measurement(hosts, "h1", "h6")
+    job.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = job.communicate(timeout=30)
+    assert (job.returncode, out) == (130, ""), err
+    assert time.monotonic() - started < 3
+    assert hosts.leftovers(within=5) == {}
+
+
+def test_one_host_has_no_pairs(check):
+    result = check("-H", "h1:2")
+    assert result.returncode == 0
+    assert "one host: no pairs to measure" in result.stdout.splitlines()
 
 
 SUM_OF_ONES = """

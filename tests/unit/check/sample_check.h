@@ -51,6 +51,7 @@ inline CheckedHost GoodHost(int n) {
   host.facts.machine = "x86_64";
   host.facts.cpu_count = 16;
   host.facts.cleanup = "cgroup";
+  host.facts.measures = true;
   host.nic = "eth0";
   host.address = "10.1.0." + std::to_string(n);
   wire::InterfaceFacts eth;
@@ -64,6 +65,17 @@ inline CheckedHost GoodHost(int n) {
   return host;
 }
 
+/// A pair with these numbers.
+inline MeasuredPair Measured(size_t from, size_t to, double round_trip_ms = 0.06,
+                             double gigabytes = 1.1) {
+  return {from,
+          to,
+          {},
+          std::chrono::nanoseconds(static_cast<int64_t>(round_trip_ms * 1e6)),
+          gigabytes * 1e9,
+          gigabytes * 1e9};
+}
+
 inline CheckFacts GoodFacts(int hosts = 2) {
   CheckFacts facts;
   facts.build = "hvdray 0.1.0 (abc1234)";
@@ -72,6 +84,9 @@ inline CheckFacts GoodFacts(int hosts = 2) {
   facts.working_directory = "/data/job";
   for (int n = 1; n <= hosts; ++n) facts.hosts.push_back(GoodHost(n));
   facts.is_probed = hosts > 1;
+  for (size_t a = 0; a < facts.hosts.size(); ++a) {
+    for (size_t b = a + 1; b < facts.hosts.size(); ++b) facts.pairs.push_back(Measured(a, b));
+  }
   return facts;
 }
 
@@ -106,6 +121,10 @@ inline CheckFacts BadFacts() {
   fifth.unanswered = {"nvidia-smi"};
   facts.hosts[4].clock =
       ClockReading{std::chrono::milliseconds(-3200), std::chrono::milliseconds(2)};
+  facts.hosts[4].facts.measures = false;
+  facts.pairs = {Measured(3, 0, 0.071, 0.97), {.from = 0, .to = 3}};
+  facts.pairs[1].why = Status(ErrorCode::kConnectTimeout,
+                              "connected, but no message came back: timed out after 4 s");
   facts.closed_ways = {{0, 3, Status(ErrorCode::kConnectTimeout, "timed out after 5 s", "look")}};
   return facts;
 }

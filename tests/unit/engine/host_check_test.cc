@@ -37,6 +37,7 @@ class HostCheckTest : public testing::Test {
     wire::HostFacts facts;
     facts.host_name = host;
     facts.probe_port = static_cast<uint16_t>(4000 + host[0]);
+    facts.measures = !old_.contains(host);
     wire::InterfaceFacts eth;
     eth.name = "eth0";
     eth.addresses = {{"10.1.0." + std::to_string(host[0]), 24}};
@@ -54,7 +55,16 @@ class HostCheckTest : public testing::Test {
       wire::Inspection inspection;
       inspection.libc = "glibc of " + host;
       agent.Send(message.generation, std::move(inspection));
-    } else if (const auto* probe = std::get_if<wire::Probe>(&message.body)) {
+    } else if (const auto* probe = std::get_if<wire::Probe>(&message.body);
+               probe != nullptr && !probe->token.empty()) {
+      wire::ProbeResult result;
+      for (size_t i = 0; i < probe->targets.size(); ++i) {
+        if (on_measure_) on_measure_(host);
+        result.results.push_back(
+            {wire::ProbeStage::kOk, 0, wire::MeasureStep::kDone, 60'000, 1'000'000, 2'000'000});
+      }
+      agent.Send(message.generation, std::move(result));
+    } else if (probe != nullptr) {
       if (on_probe_) on_probe_(host);
       wire::ProbeResult result;
       for (const wire::ProbeTarget& target : probe->targets) {
@@ -90,6 +100,8 @@ class HostCheckTest : public testing::Test {
   std::set<std::pair<std::string, int>> closed_;  // host, first letter of the other
   std::function<void(const std::string& host)> on_inspect_;
   std::function<void(const std::string& host)> on_probe_;
+  std::function<void(const std::string& host)> on_measure_;
+  static inline std::set<std::string> old_;  // agents that can't measure
 };
 
 TEST_F(HostCheckTest, EveryHostIsAskedAndNothingIsStarted) {
@@ -153,7 +165,7 @@ TEST_F(HostCheckTest, OneHostThatFailsDoesNotEndTheCheckOfTheOthers) {
   EXPECT_TRUE(facts.hosts[2].inspection.has_value());
   // The remaining hosts probe each other.
   const auto probes = transport_.agents["a"]->All<wire::Probe>();
-  ASSERT_EQ(probes.size(), 1U);
+  ASSERT_FALSE(probes.empty());
   ASSERT_EQ(probes[0].targets.size(), 1U);
   EXPECT_EQ(probes[0].targets[0].port, 4000 + 'c');
 }
@@ -206,6 +218,54 @@ TEST_F(HostCheckTest, AHostThatIsLostWhileItIsProbedIsToldAsLost) {
   const CheckFacts facts = Run().facts;
   EXPECT_EQ(facts.hosts[1].lost.code(), ErrorCode::kAgentLost);
   EXPECT_TRUE(facts.hosts[0].lost.ok());
+}
+
+TEST_F(HostCheckTest, EveryPairMeasuresOnceAllElseIsDone) {
+  const CheckFacts facts = Run().facts;
+  ASSERT_EQ(facts.pairs.size(), 3U);
+  for (const MeasuredPair& pair : facts.pairs) {
+    EXPECT_TRUE(pair.why.ok());
+    EXPECT_NE(pair.from, pair.to);
+    EXPECT_EQ(pair.there, 1e6);
+    EXPECT_EQ(pair.back, 2e6);
+  }
+  std::set<std::string> tokens;
+  for (const auto& [host, agent] : transport_.agents) {
+    const auto probes = agent->All<wire::Probe>();
+    ASSERT_GE(probes.size(), 2U);
+    EXPECT_EQ(probes[0].token, "");
+    for (size_t i = 1; i < probes.size(); ++i) tokens.insert(probes[i].token);
+  }
+  EXPECT_EQ(tokens.size(), 1U) << "one for all, and for this check only";
+}
+
+TEST_F(HostCheckTest, AnAgentThatDoesNotMeasureIsNotAskedTo) {
+  old_ = {"b"};
+  const CheckFacts facts = Run().facts;
+  old_.clear();
+  EXPECT_EQ(transport_.agents["b"]->All<wire::Probe>().size(), 1U);
+  ASSERT_EQ(facts.pairs.size(), 1U);
+  EXPECT_EQ(facts.pairs[0].from + facts.pairs[0].to, 2U);
+}
+
+TEST_F(HostCheckTest, AHostThatDiesWhileItMeasuresIsLostAndTheOthersHaveNumbers) {
+  bool is_dead = false;
+  on_measure_ = [this, &is_dead](const std::string&) {
+    if (std::exchange(is_dead, true)) return;
+    loop_->Post([this] {
+      transport_.agents["b"]->Vanish();
+      transport_.Exit("b", Status(ErrorCode::kAgentLost, "agent was killed by SIGKILL"));
+    });
+  };
+  const CheckFacts facts = Run().facts;
+  EXPECT_EQ(facts.hosts[1].lost.code(), ErrorCode::kAgentLost);
+  ASSERT_EQ(facts.pairs.size(), 1U);
+  EXPECT_EQ(facts.pairs[0].from + facts.pairs[0].to, 2U);
+}
+
+TEST_F(HostCheckTest, ASignalEndsAMeasurement) {
+  on_measure_ = [](const std::string&) { ::kill(::getpid(), SIGINT); };
+  EXPECT_EQ(Run().signo, SIGINT);
 }
 
 TEST_F(HostCheckTest, OneMachineIsNotProbedAndTakesLoopback) {
