@@ -40,6 +40,30 @@ constexpr std::string_view kImportProgram =
     "module = importlib.import_module(sys.argv[1])\n"
     "version = str(getattr(module, '__version__', '')).split('\\n')[0]\n"
     "print('\\nhvdray-imported:' + version, flush=True)\n";
+constexpr Duration kPackagesLimit = std::chrono::seconds(5);
+// Asks what is installed, and imports none of it.
+constexpr std::string_view kPackageMark = "hvdray-package:";
+constexpr std::string_view kPackageProgram =
+    "import sys\n"
+    "def say(name, version):\n"
+    "    print('\\nhvdray-package:' + name + ' ' + version.split()[0], flush=True)\n"
+    "say('Python', sys.version)\n"
+    "from importlib import metadata\n"
+    "for package in sys.argv[1:]:\n"
+    "    try:\n"
+    "        name = 'NCCL' if package.startswith('nvidia-nccl') else package\n"
+    "        say(name, metadata.version(package))\n"
+    "    except Exception:\n"
+    "        pass\n";
+constexpr std::array<std::string_view, 5> kAskedPackages = {"torch", "horovod", "nvidia-nccl-cu13",
+                                                            "nvidia-nccl-cu12", "nvidia-nccl-cu11"};
+constexpr std::array<std::string_view, 13> kVariablePrefixes = {
+    "NCCL_",    "GLOO_", "HOROVOD_", "OMP_", "CUDA_", "NVIDIA_", "TORCH_",
+    "PYTORCH_", "UCX_",  "FI_",      "MKL_", "KMP_",  "TF_"};
+constexpr std::array<std::string_view, 6> kVariableNames = {
+    "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX"};
+constexpr std::array<std::string_view, 4> kSecretWords = {"SECRET", "TOKEN", "PASSWORD", "KEY"};
+constexpr size_t kMaxVariableBytes = 1024;
 constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;  // cgroup v1 shows "no limit" as a huge number.
 
 std::string TextOf(const std::string& path, size_t limit = size_t{1} << 20) {
@@ -209,6 +233,8 @@ class Gatherer {
     if (!inspect_.files.empty()) Add("files of the command", [this] { LookForFiles(); });
     Add("host name", [this] { AskName(); });
     if (HasNvidiaDriver()) Add("nvidia-smi", [this] { AskSmi(); });
+    Add("variables", [this] { AskVariables(); });
+    Add("packages", [this] { AskPackages(); });
     for (const std::string& module : inspect_.modules) {
       Add("import " + module, [this, module] { facts_.modules.push_back(Import(module)); });
     }
@@ -325,6 +351,47 @@ class Gatherer {
     const Result<ProgramAnswer> answer =
         AskProgram({*getent, "ahosts", names.nodename}, kVersionLimit);
     if (answer.ok() && answer->exit_code == 0) facts_.name_addresses = AddressesOf(answer->text);
+  }
+
+  void AskVariables() {
+    const Environment environment = Environment::FromProcess();
+    facts_.variables = RelevantVariables(environment.values());
+    for (const std::string& path :
+         {std::string("/etc/nccl.conf"), environment.GetOr("HOME", "") + "/.nccl.conf"}) {
+      for (wire::VariableFacts& variable : VariablesOfNcclConf(TextOf(path))) {
+        if (facts_.variables.size() >= wire::kMaxInspected) return;
+        facts_.variables.push_back(std::move(variable));
+      }
+    }
+  }
+
+  void AskPackages() {
+    const std::string python = PythonOfWorkers();
+    if (!python.empty()) {
+      std::vector<std::string> argv = {python, "-c", std::string(kPackageProgram)};
+      argv.insert(argv.end(), kAskedPackages.begin(), kAskedPackages.end());
+      // Not in the workers' directory, whose files would be modules to it.
+      const Result<ProgramAnswer> answer =
+          AskProgram(argv, kPackagesLimit, {"/", inspect_.environment});
+      if (answer.ok()) facts_.packages = PackagesOf(answer->text);
+    }
+    const bool has_nccl =
+        std::any_of(facts_.packages.begin(), facts_.packages.end(),
+                    [](const wire::PackageFacts& package) { return package.name == "NCCL"; });
+    const std::string nccl = has_nccl ? "" : NcclOfSystem();
+    if (!nccl.empty()) facts_.packages.push_back({"NCCL", nccl});
+  }
+
+  /// Of the library that the dynamic linker would find; empty: none.
+  std::string NcclOfSystem() const {
+    for (const std::string& directory :
+         {fmt::format("/usr/lib/{}-linux-gnu", machine_), std::string("/usr/local/lib"),
+          std::string("/usr/lib64"), std::string("/usr/local/cuda/lib64")}) {
+      std::error_code error;
+      const fs::path file = fs::canonical(directory + "/libnccl.so.2", error);
+      if (!error) return NcclOfFile(file.filename().string());
+    }
+    return {};
   }
 
   wire::ModuleFacts Import(const std::string& module) const {
@@ -481,6 +548,67 @@ wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
     module.trouble = fmt::format("Python exited with code {}", answer.exit_code);
   }
   return module;
+}
+
+std::vector<wire::PackageFacts> PackagesOf(std::string_view output) {
+  std::vector<wire::PackageFacts> packages;
+  EachLine(output, [&packages](std::string_view line) {
+    line = Trimmed(line);
+    if (!line.starts_with(kPackageMark) || packages.size() >= wire::kMaxInspected) return;
+    line.remove_prefix(kPackageMark.size());
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos) return;
+    const std::string name(line.substr(0, space));
+    const bool is_known =
+        std::any_of(packages.begin(), packages.end(),
+                    [&name](const wire::PackageFacts& package) { return package.name == name; });
+    if (!is_known) packages.push_back({name, FirstLine(line.substr(space + 1))});
+  });
+  return packages;
+}
+
+std::vector<wire::VariableFacts> RelevantVariables(
+    const std::map<std::string, std::string>& environment) {
+  std::vector<wire::VariableFacts> variables;
+  for (const auto& [name, value] : environment) {
+    const auto begins = [&name](std::string_view prefix) { return name.starts_with(prefix); };
+    const auto has = [&name](std::string_view word) {
+      return name.find(word) != std::string::npos;
+    };
+    const bool is_wanted =
+        std::any_of(kVariablePrefixes.begin(), kVariablePrefixes.end(), begins) ||
+        std::find(kVariableNames.begin(), kVariableNames.end(), name) != kVariableNames.end();
+    const bool is_secret = std::any_of(kSecretWords.begin(), kSecretWords.end(), has);
+    if (!is_wanted || is_secret || variables.size() >= wire::kMaxInspected) continue;
+    if (name.size() > kMaxVariableBytes) continue;
+    variables.push_back({name, value.substr(0, kMaxVariableBytes), "login"});
+  }
+  return variables;
+}
+
+std::vector<wire::VariableFacts> VariablesOfNcclConf(std::string_view text) {
+  std::vector<wire::VariableFacts> variables;
+  EachLine(text, [&variables](std::string_view line) {
+    line = Trimmed(line);
+    const size_t equals = line.find('=');
+    if (line.starts_with('#') || equals == std::string_view::npos) return;
+    const std::string name(Trimmed(line.substr(0, equals)));
+    if (name.empty() || name.size() > kMaxVariableBytes) return;
+    if (variables.size() >= wire::kMaxInspected) return;
+    variables.push_back({name,
+                         std::string(Trimmed(line.substr(equals + 1)).substr(0, kMaxVariableBytes)),
+                         "nccl.conf"});
+  });
+  return variables;
+}
+
+std::string NcclOfFile(std::string_view file_name) {
+  constexpr std::string_view kName = "libnccl.so.";
+  if (!file_name.starts_with(kName)) return {};
+  const std::string_view version = file_name.substr(kName.size());
+  const bool is_version = version.find('.') != std::string_view::npos &&
+                          version.find_first_not_of("0123456789.") == std::string_view::npos;
+  return is_version ? std::string(version) : std::string();
 }
 
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,15 @@ std::string NvidiaDriverOf(std::string_view version);
 std::vector<std::string> AddressesOf(std::string_view rows);
 /// The module's version, or why its import failed, from the output of the import program.
 wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer);
+/// The versions in the output of the program that asks the workers' Python.
+std::vector<wire::PackageFacts> PackagesOf(std::string_view output);
+/// Those of `environment` that libraries of training read, without secrets.
+std::vector<wire::VariableFacts> RelevantVariables(
+    const std::map<std::string, std::string>& environment);
+/// The rows NAME=VALUE of an nccl.conf. Source: NCCL user guide, "Environment Variables".
+std::vector<wire::VariableFacts> VariablesOfNcclConf(std::string_view text);
+/// "2.18.5" from "libnccl.so.2.18.5"; empty: no version in it.
+std::string NcclOfFile(std::string_view file_name);
 /// Reads rows "NAME, DRIVER, MEMORY MiB" of nvidia-smi; sets `driver` to the last row's.
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver);
 

@@ -62,6 +62,21 @@ struct ModuleFacts {
   bool operator==(const ModuleFacts&) const = default;
 };
 
+/// A version that matters to training: of "Python", "torch", "horovod", "NCCL".
+struct PackageFacts {
+  std::string name;
+  std::string version;
+  bool operator==(const PackageFacts&) const = default;
+};
+
+/// A variable that libraries of training read.
+struct VariableFacts {
+  std::string name;    ///< "NCCL_SOCKET_IFNAME"
+  std::string value;   ///< The first 1024 bytes.
+  std::string source;  ///< "login": the agent's own environment; "nccl.conf": NCCL's files.
+  bool operator==(const VariableFacts&) const = default;
+};
+
 /// A GPU that nvidia-smi lists.
 struct GpuFacts {
   std::string name;           ///< "NVIDIA H100 80GB HBM3"
@@ -93,7 +108,9 @@ struct Inspection {
   std::vector<std::string> name_addresses;  ///< What the host's own name resolves to, in order.
   std::vector<MissingFile> missing_files;
   std::vector<ModuleFacts> modules;
-  std::vector<std::string> unanswered;  ///< What took too long: "free disk of /data", …
+  std::vector<PackageFacts> packages;    ///< Of the workers' Python; empty: there is none.
+  std::vector<VariableFacts> variables;  ///< No secrets.
+  std::vector<std::string> unanswered;   ///< What took too long: "free disk of /data", …
   bool operator==(const Inspection&) const = default;
 };
 

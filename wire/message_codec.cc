@@ -482,6 +482,19 @@ void Fields(Io& io, FieldsOf<Io, Inspection> inspection) {
     item.Shown("version", module.version, kName);
     item.Shown("trouble", module.trouble, kName);
   });
+  if (io.Has("packages", !inspection.packages.empty())) {
+    io.List("packages", inspection.packages, kMaxInspected, [](auto& item, auto& package) {
+      item.Shown("name", package.name, kName);
+      item.Shown("version", package.version, kName);
+    });
+  }
+  if (io.Has("variables", !inspection.variables.empty())) {
+    io.List("variables", inspection.variables, kMaxInspected, [](auto& item, auto& variable) {
+      item.Shown("name", variable.name, kName);
+      item.Shown("value", variable.value, kName);
+      item.Shown("source", variable.source, kName);
+    });
+  }
   io.List("unanswered", inspection.unanswered, kMaxInspected, texts);
 }
 

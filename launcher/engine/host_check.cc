@@ -148,7 +148,9 @@ void HostCheck::Ask(size_t host) {
   inspect.path = environment.GetOr("PATH", "");
   inspect.files = wishes_.files;
   inspect.modules = wishes_.modules;
-  if (!inspect.modules.empty()) inspect.environment = environment.ToStrings();
+  // Agents that know nothing of packages need it for modules only.
+  const bool is_python_asked = !inspect.modules.empty() || facts_.hosts[host].facts.measures;
+  if (is_python_asked) inspect.environment = environment.ToStrings();
   Row& row = rows_[host];
   row.state = State::kAsked;
   row.timer = loop_.After(limit + limits_.spare, [this, host] {

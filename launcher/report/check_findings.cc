@@ -17,6 +17,7 @@
 #include "base/command_words.h"
 #include "launcher/driver/cause.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/report/host_differences.h"
 #include "launcher/report/network_matrix.h"
 
 namespace hvdray {
@@ -35,7 +36,6 @@ constexpr uint64_t kFilesOfWorker = 12;
 constexpr uint64_t kFilesBesides = 512;
 // Threads count: a Python with torch on many cores starts some dozens.
 constexpr uint64_t kProcessesOfWorker = 64;
-constexpr size_t kMaxValues = 4;
 
 /// One host's problem, without the host's name.
 struct Issue {
@@ -351,52 +351,6 @@ void JudgeLosses(const CheckFacts& facts, std::vector<Finding>& findings) {
                         loss.error.hint().empty() ? "see docs/errors.md" : loss.error.hint(),
                         std::move(loss.hosts)});
   }
-}
-
-/// "glibc 2.36 (a,b), glibc 2.31 (c)"; empty: all are equal or unknown.
-std::string Difference(const CheckFacts& facts, std::string (*value)(const CheckedHost&)) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> values;
-  for (const CheckedHost& host : facts.hosts) {
-    if (!host.lost.ok() || !host.inspection) continue;
-    const std::string text = value(host);
-    if (text.empty()) continue;
-    auto found = std::find_if(values.begin(), values.end(),
-                              [&text](const auto& entry) { return entry.first == text; });
-    if (found == values.end()) found = values.insert(values.end(), {text, {}});
-    found->second.push_back(host.name);
-  }
-  if (values.size() < 2) return {};
-  std::string text;
-  for (size_t i = 0; i < std::min(values.size(), kMaxValues); ++i) {
-    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", values[i].first,
-                        CompressHostList(values[i].second));
-  }
-  if (values.size() > kMaxValues) text += fmt::format(" and {} more", values.size() - kMaxValues);
-  return text;
-}
-
-void JudgeDifferences(const CheckFacts& facts, std::vector<Finding>& findings) {
-  using Value = std::string (*)(const CheckedHost&);
-  const std::pair<const char*, Value> properties[] = {
-      {"machine", [](const CheckedHost& host) { return host.facts.machine; }},
-      {"system", [](const CheckedHost& host) { return host.inspection->distribution; }},
-      {"kernel", [](const CheckedHost& host) { return host.inspection->kernel; }},
-      {"libc", [](const CheckedHost& host) { return host.inspection->libc; }},
-      {"Python", [](const CheckedHost& host) { return host.inspection->command_version; }},
-      {"modules", [](const CheckedHost& host) { return ShowModules(*host.inspection); }},
-      {"GPU driver", [](const CheckedHost& host) { return host.inspection->gpu_driver; }},
-      {"GPUs", [](const CheckedHost& host) { return ShowGpus(*host.inspection); }}};
-  std::vector<std::string> differences;
-  for (const auto& [name, value] : properties) {
-    const std::string text = Difference(facts, value);
-    if (!text.empty()) differences.push_back(fmt::format("{}: {}", name, text));
-  }
-  if (differences.empty()) return;
-  findings.push_back({"differences",
-                      ErrorCode::kOk,
-                      fmt::format("the hosts differ in {}", fmt::join(differences, "; in ")),
-                      "a program built on one may fail or be slower on another: use one image",
-                      {}});
 }
 
 constexpr size_t kMaxPairs = 10;

@@ -12,12 +12,13 @@
 
 #include "launcher/job/hostfile.h"
 #include "launcher/report/facts_json.h"
+#include "launcher/report/host_differences.h"
 
 namespace hvdray {
 namespace {
 
 // More would not fit on a screen; --json has all.
-constexpr size_t kMaxBlocks = 6;
+constexpr size_t kMaxBlocks = 5;
 constexpr size_t kMaxAddresses = 4;
 
 /// Hosts that share all that a block prints, but for numbers that always differ.
@@ -270,6 +271,15 @@ Json InspectionJson(const wire::Inspection& inspection) {
                                {"version", TextOrNull(module.version)},
                                {"error", TextOrNull(module.trouble)}});
   }
+  json["packages"] = Json::array();
+  for (const wire::PackageFacts& package : inspection.packages) {
+    json["packages"].push_back({{"name", package.name}, {"version", package.version}});
+  }
+  json["variables"] = Json::array();
+  for (const wire::VariableFacts& variable : inspection.variables) {
+    json["variables"].push_back(
+        {{"name", variable.name}, {"value", variable.value}, {"source", variable.source}});
+  }
   json["name_addresses"] = inspection.name_addresses;
   json["unanswered"] = inspection.unanswered;
   return json;
@@ -288,6 +298,17 @@ Json PairJson(const CheckFacts& facts, const MeasuredPair& pair) {
   json["bytes_per_s"] = rate(pair.there);
   json["back_bytes_per_s"] = rate(pair.back);
   json["error"] = ErrorJson(pair.why);
+  return json;
+}
+
+Json DifferenceJson(const HostDifference& difference) {
+  Json json;
+  json["name"] = difference.name;
+  json["of_workers"] = difference.is_of_workers;
+  json["values"] = Json::array();
+  for (const SharedValue& shared : difference.values) {
+    json["values"].push_back({{"value", shared.value}, {"hosts", shared.hosts}});
+  }
   return json;
 }
 
@@ -372,7 +393,7 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
     }
     text += fmt::format("{}: further kinds of hosts, see --json\n\n", CompressHostList(others));
   }
-  text += TextOfPairs(facts, shades);
+  text += TextOfPairs(facts, shades) + DifferencesText(facts);
   if (!facts.unused_hosts.empty()) {
     text += fmt::format("{}: not checked, would get no workers\n\n",
                         CompressHostList(facts.unused_hosts));
@@ -409,6 +430,10 @@ std::string CheckJson(const CheckFacts& facts, std::span<const Finding> findings
   json["pairs"] = Json::array();
   for (const MeasuredPair& pair : facts.pairs) json["pairs"].push_back(PairJson(facts, pair));
   json["medians"] = MediansJson(facts);
+  json["differences"] = Json::array();
+  for (const HostDifference& difference : DifferencesOf(facts)) {
+    json["differences"].push_back(DifferenceJson(difference));
+  }
   json["findings"] = Json::array();
   for (const Finding& finding : findings) json["findings"].push_back(FindingJson(finding));
   return DumpJson(json, 2) + "\n";

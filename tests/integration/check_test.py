@@ -384,6 +384,31 @@ def test_a_pair_that_connects_but_passes_no_data_is_an_error(check, hosts):
     assert pair["bytes_per_s"] is None and pair["error"]["code"] == "HVD-E0204"
 
 
+def test_what_differs_between_hosts_is_one_list(check, hosts):
+    conf = hosts.folder("h2") / "home" / ".nccl.conf"
+    conf.write_text("NCCL_IB_HCA=mlx5_1\n")
+    try:
+        result = check("-H", "h1:1,h2:1,h6:1")
+        page = document(check("-H", "h1:1,h2:1,h6:1", "--json"))
+    finally:
+        conf.unlink()
+    assert result.returncode == 0
+    lines = result.stdout.splitlines()
+    begin = lines.index("hosts differ; most have")
+    assert [line.split() for line in lines[begin + 1:begin + 4]] == [
+        ["NCCL_IB_HCA", "(nccl.conf)", "none"], ["h2"], ["NCCL_IB_HCA", "(nccl.conf)", "mlx5_1"]]
+    assert page["differences"] == [{
+        "name": "NCCL_IB_HCA (nccl.conf)", "of_workers": True,
+        "values": [{"value": "none", "hosts": ["h1", "h6"]},
+                   {"value": "mlx5_1", "hosts": ["h2"]}]}]
+    [finding] = findings(page, "differences")
+    assert finding["message"] == "the hosts differ in NCCL_IB_HCA (nccl.conf)"
+    packages = {package["name"] for package in host_of(page, "h1")["facts"]["packages"]}
+    assert "Python" in packages
+    variables = {item["name"] for item in host_of(page, "h1")["facts"]["variables"]}
+    assert "PATH" in variables and "HOME" not in variables
+
+
 def wait_for_measurement(hosts, *names):
     """Until data flows between them: connections of agents to each other's ports."""
     deadline = time.monotonic() + 20

@@ -29,6 +29,35 @@ void Write(const std::string& path, const std::string& text, mode_t mode) {
   ASSERT_EQ(::chmod(path.c_str(), mode), 0);
 }
 
+TEST(PackagesTest, OnlyMarkedRowsCountAndTheFirstOfAName) {
+  EXPECT_EQ(PackagesOf("noise\nhvdray-package:Python 3.11.2\nhvdray-package:NCCL 2.18.5\r\n"
+                       "hvdray-package:NCCL 2.1\nhvdray-package:broken\nhvdray-package:"),
+            (std::vector<wire::PackageFacts>{{"Python", "3.11.2"}, {"NCCL", "2.18.5"}}));
+}
+
+TEST(PackagesTest, TheVersionOfNcclIsInTheNameOfItsFile) {
+  EXPECT_EQ(NcclOfFile("libnccl.so.2.18.5"), "2.18.5");
+  for (const char* name : {"libnccl.so.2", "libnccl.so.2.x", "libnccl.so", "other.so.2.1"}) {
+    EXPECT_EQ(NcclOfFile(name), "") << name;
+  }
+}
+
+TEST(VariablesTest, ThoseOfTrainingCountAndSecretsDoNot) {
+  const auto variables = RelevantVariables({{"HOME", "/root"},
+                                            {"HOROVOD_SECRET_KEY", "abc"},
+                                            {"LD_LIBRARY_PATH", "/opt"},
+                                            {"NCCL_DEBUG", std::string(5000, 'x')},
+                                            {"TORCH_TOKEN", "abc"}});
+  ASSERT_EQ(variables.size(), 2U);
+  EXPECT_EQ(variables[0], (wire::VariableFacts{"LD_LIBRARY_PATH", "/opt", "login"}));
+  EXPECT_EQ(variables[1].value.size(), 1024U);
+}
+
+TEST(VariablesTest, RowsOfNcclConf) {
+  EXPECT_EQ(VariablesOfNcclConf("# a comment=1\n NCCL_DEBUG = WARN \n\n=x\nnonsense\n"),
+            (std::vector<wire::VariableFacts>{{"NCCL_DEBUG", "WARN", "nccl.conf"}}));
+}
+
 TEST(HostInspectionTest, TellsOfThisHost) {
   wire::Inspect inspect;
   inspect.command = "sh";

@@ -186,8 +186,7 @@ TEST(CheckFindingsTest, VersionsOfModulesAreCompared) {
   facts.hosts[1].inspection->modules = {{"torch", "2.1.0", ""}};
   const std::vector<Finding> findings = FindFindings(facts);
   ASSERT_EQ(findings.size(), 1U);
-  ExpectFinding(findings[0], "differences",
-                {"modules", "torch 1.13.0 (node1)", "torch 2.1.0 (node2)"});
+  ExpectFinding(findings[0], "differences", {"differ in modules"});
 }
 
 TEST(CheckFindingsTest, ANameThatResolvesToLoopbackIsAWarningWhereThereAreOtherHosts) {
@@ -355,9 +354,7 @@ TEST(CheckFindingsTest, DifferencesBetweenHostsAreOneWarning) {
   const std::vector<Finding> findings = FindFindings(facts);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_FALSE(findings[0].is_error());
-  ExpectFinding(findings[0], "differences",
-                {"libc", "glibc 2.36 (node[1-2])", "glibc 2.31 (node[3-4])", "Python",
-                 "Python 3.11.2 (node[1-3])", "Python 3.8.10 (node4)"});
+  ExpectFinding(findings[0], "differences", {"differ in libc, Python"});
 }
 
 TEST(CheckFindingsTest, WhatManyHostsHaveAlikeIsOneFindingWithTheNumbersOfTheFirst) {

@@ -114,6 +114,8 @@ inline CheckFacts BadFacts() {
   fourth.name_addresses = {"127.0.1.1", "10.1.0.4"};
   fourth.missing_files = {{"train.py", 2}, {"conf.yaml", 13}};
   fourth.modules = {{"torch", "2.1.0", ""}, {"horovod.torch", "", "ImportError: none"}};
+  fourth.packages = {{"Python", "3.11.2"}, {"torch", "2.1.0"}};
+  fourth.variables = {{"NCCL_DEBUG", "INFO", "login"}, {"NCCL_IB_HCA", "mlx5_0", "nccl.conf"}};
   wire::Inspection& fifth = *facts.hosts[4].inspection;
   fifth.gpus = {{"NVIDIA H100 80GB HBM3", 80 * kTestGiB}, {"NVIDIA H100 80GB HBM3", 0}};
   fifth.gpu_driver = "535.104.05";

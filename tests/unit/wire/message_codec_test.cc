@@ -265,6 +265,8 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
       {kProbeResult, R"({"results":[[0,0,5,1,1,9007199254740993]]})"},
       {kProbeResult, R"({"results":[[0,0,5,1,"1",1]]})"},
       {kHello, R"({"facts":{"measures":1}})"},
+      {MessageType::kInspection, R"({"packages":[{"name":"torch","version":2}]})"},
+      {MessageType::kInspection, R"({"variables":{"NCCL_DEBUG":"INFO"}})"},
       {kProbeResult, R"({"results":7})"},
       {kProbeResult, R"({"results":[0]})"},
       {kProbeResult, R"({"results":[[0]]})"},
