@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -303,19 +304,7 @@ class Gatherer {
   void AskSmi() {
     const auto program = FindProgram("nvidia-smi", inspect_.path + ":/usr/bin:/usr/local/bin");
     if (!program) return;
-    const Result<ProgramAnswer> answer = AskProgram(
-        {*program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"},
-        milliseconds(inspect_.timeout_ms));
-    if (!answer.ok()) {
-      facts_.gpu_trouble = answer.status().message();
-    } else if (answer->exit_code != 0) {
-      facts_.gpu_trouble = FirstLine(answer->text);
-      if (facts_.gpu_trouble.empty()) {
-        facts_.gpu_trouble = fmt::format("nvidia-smi exited with code {}", answer->exit_code);
-      }
-    } else {
-      facts_.gpus = GpusOfSmi(answer->text, &facts_.gpu_driver);
-    }
+    AskGpus(*program, milliseconds(inspect_.timeout_ms), facts_);
   }
 
   void AskCommand() {
@@ -571,8 +560,10 @@ std::vector<wire::VariableFacts> RelevantVariables(
     const std::map<std::string, std::string>& environment) {
   std::vector<wire::VariableFacts> variables;
   for (const auto& [name, value] : environment) {
-    const auto begins = [&name](std::string_view prefix) { return name.starts_with(prefix); };
-    const auto has = [&name](std::string_view word) {
+    const auto begins = [&name = name](std::string_view prefix) {
+      return name.starts_with(prefix);
+    };
+    const auto has = [&name = name](std::string_view word) {
       return name.find(word) != std::string::npos;
     };
     const bool is_wanted =
@@ -609,6 +600,62 @@ std::string NcclOfFile(std::string_view file_name) {
   const bool is_version = version.find('.') != std::string_view::npos &&
                           version.find_first_not_of("0123456789.") == std::string_view::npos;
   return is_version ? std::string(version) : std::string();
+}
+
+void AddHealthOfSmi(std::string_view rows, std::vector<wire::GpuFacts>& gpus) {
+  size_t index = 0;
+  EachLine(rows, [&](std::string_view row) {
+    const size_t comma = row.find(',');
+    if (comma == std::string_view::npos || index >= gpus.size()) return;
+    wire::GpuFacts& gpu = gpus[index++];
+    const std::string_view errors = Trimmed(row.substr(0, comma));
+    // "[N/A]" without ECC
+    if (!errors.empty() && errors[0] >= '0' && errors[0] <= '9') {
+      gpu.ecc_errors = static_cast<int64_t>(std::min(NumberOf(errors), uint64_t{1} << 53));
+    }
+    const std::string reasons(Trimmed(row.substr(comma + 1)));
+    if (reasons.starts_with("0x")) {
+      gpu.throttle_reasons = static_cast<uint32_t>(std::strtoull(reasons.c_str(), nullptr, 16));
+    }
+  });
+}
+
+void AddLinksOfSmi(std::string_view output, std::vector<wire::GpuFacts>& gpus) {
+  constexpr std::string_view kGpu = "GPU ";
+  constexpr std::string_view kLink = "Link ";
+  std::optional<size_t> index;
+  EachLine(output, [&](std::string_view line) {
+    line = Trimmed(line);
+    if (line.starts_with(kGpu)) index = NumberOf(line.substr(kGpu.size()));
+    // "Link 3: 26.562 GB/s", "Link 4: <inactive>"
+    const bool is_up = line.starts_with(kLink) && line.find("GB/s") != std::string_view::npos;
+    if (is_up && index && *index < gpus.size()) ++gpus[*index].nvlinks;
+  });
+}
+
+void AskGpus(const std::string& program, Duration limit, wire::Inspection& facts) {
+  const Result<ProgramAnswer> answer = AskProgram(
+      {program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"}, limit);
+  if (!answer.ok()) {
+    facts.gpu_trouble = answer.status().message();
+    return;
+  }
+  if (answer->exit_code != 0) {
+    facts.gpu_trouble = FirstLine(answer->text);
+    if (facts.gpu_trouble.empty()) {
+      facts.gpu_trouble = fmt::format("nvidia-smi exited with code {}", answer->exit_code);
+    }
+    return;
+  }
+  facts.gpus = GpusOfSmi(answer->text, &facts.gpu_driver);
+  // Questions of their own: a driver that does not know a field answers none of them.
+  const Result<ProgramAnswer> health = AskProgram(
+      {program, "--query-gpu=ecc.errors.uncorrected.volatile.total,clocks_throttle_reasons.active",
+       "--format=csv,noheader"},
+      limit);
+  if (health.ok() && health->exit_code == 0) AddHealthOfSmi(health->text, facts.gpus);
+  const Result<ProgramAnswer> links = AskProgram({program, "nvlink", "--status"}, limit);
+  if (links.ok() && links->exit_code == 0) AddLinksOfSmi(links->text, facts.gpus);
 }
 
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/inspector.h"
+#include "base/types.h"
 #include "wire/message.h"
 
 namespace hvdray {
@@ -57,6 +58,13 @@ std::vector<wire::VariableFacts> VariablesOfNcclConf(std::string_view text);
 std::string NcclOfFile(std::string_view file_name);
 /// Reads rows "NAME, DRIVER, MEMORY MiB" of nvidia-smi; sets `driver` to the last row's.
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver);
+
+/// Adds what rows "ECC ERRORS, THROTTLE REASONS" of nvidia-smi say, one per GPU, in order.
+void AddHealthOfSmi(std::string_view rows, std::vector<wire::GpuFacts>& gpus);
+/// Counts the links that are up in the output of `nvidia-smi nvlink --status`.
+void AddLinksOfSmi(std::string_view output, std::vector<wire::GpuFacts>& gpus);
+/// Fills in what `program`, an nvidia-smi, tells of the GPUs; blocks for `limit` per question.
+void AskGpus(const std::string& program, Duration limit, wire::Inspection& facts);
 
 }  // namespace hvdray
 

@@ -81,6 +81,10 @@ struct VariableFacts {
 struct GpuFacts {
   std::string name;           ///< "NVIDIA H100 80GB HBM3"
   uint64_t memory_bytes = 0;  ///< 0: unknown.
+  int64_t ecc_errors = -1;    ///< Uncorrected, since the driver was loaded; -1: unknown, no ECC.
+  /// Why its clocks are lowered now; bits of nvmlClocksEventReasons.
+  uint32_t throttle_reasons = 0;
+  uint32_t nvlinks = 0;  ///< Links to other GPUs that are up.
   bool operator==(const GpuFacts&) const = default;
 };
 

@@ -462,6 +462,15 @@ void Fields(Io& io, FieldsOf<Io, Inspection> inspection) {
   io.List("gpus", inspection.gpus, kMaxInspected, [](auto& item, auto& gpu) {
     item.Shown("name", gpu.name, kName);
     item.Word("memory_bytes", gpu.memory_bytes);
+    if (item.Has("ecc_errors", gpu.ecc_errors >= 0)) {
+      item.Int("ecc_errors", gpu.ecc_errors, {-1, kMeasured.max});
+    }
+    if (item.Has("throttle_reasons", gpu.throttle_reasons != 0)) {
+      item.Int("throttle_reasons", gpu.throttle_reasons, kAnyOf<uint32_t>);
+    }
+    if (item.Has("nvlinks", gpu.nvlinks != 0)) {
+      item.Int("nvlinks", gpu.nvlinks, kAnyOf<uint32_t>);
+    }
   });
   io.Int("gpu_device_count", inspection.gpu_device_count, kAnyOf<uint32_t>);
   io.Shown("gpu_driver", inspection.gpu_driver, kName);

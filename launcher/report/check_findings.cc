@@ -279,6 +279,39 @@ void JudgeLimits(const CheckedHost& host, Issues& issues) {
   }
 }
 
+/// Why clocks are lowered although the GPU has work; the other bits are as wanted, or idle.
+/// Source: NVML API reference, nvmlClocksEventReasons.
+std::string ShowThrottle(uint32_t reasons) {
+  constexpr std::pair<uint32_t, const char*> kReasons[] = {{0x8, "hardware slowdown"},
+                                                           {0x20, "too hot (software)"},
+                                                           {0x40, "too hot (hardware)"},
+                                                           {0x80, "power brake"}};
+  std::vector<std::string> texts;
+  for (const auto& [bit, text] : kReasons) {
+    if ((reasons & bit) != 0) texts.emplace_back(text);
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+void JudgeGpus(const CheckedHost& host, Issues& issues) {
+  const std::vector<wire::GpuFacts>& gpus = host.inspection->gpus;
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    if (gpus[i].ecc_errors > 0) {
+      issues.Warn(
+          host, "gpus",
+          fmt::format("GPU {}: {} uncorrected ECC errors since the driver was loaded", i,
+                      gpus[i].ecc_errors),
+          "workers there may crash: look for Xid in dmesg, reset the GPU, and replace it if "
+          "they come back");
+    }
+    const std::string throttle = ShowThrottle(gpus[i].throttle_reasons);
+    if (throttle.empty()) continue;
+    issues.Warn(host, "gpus", fmt::format("GPU {}: its clocks are lowered: {}", i, throttle),
+                "every all-reduce waits for the slowest GPU: look at cooling and power there "
+                "(nvidia-smi -q -d PERFORMANCE)");
+  }
+}
+
 void JudgeResources(const CheckedHost& host, Issues& issues) {
   const wire::Inspection& inspection = *host.inspection;
   const auto workers = static_cast<uint64_t>(host.workers);
@@ -335,6 +368,7 @@ void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues)
   JudgeDisks(host, issues);
   JudgeLimits(host, issues);
   JudgeResources(host, issues);
+  JudgeGpus(host, issues);
   if (host.inspection->unanswered.empty()) return;
   issues.Warn(host, "unanswered",
               fmt::format("no answer in time: {}", fmt::join(host.inspection->unanswered, ", ")),
@@ -547,6 +581,14 @@ std::string ShowGpus(const wire::Inspection& inspection) {
   std::string text;
   for (const auto& [name, count] : models) {
     text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count, name);
+  }
+  return text;
+}
+
+std::string ShowNvlinks(const wire::Inspection& inspection) {
+  std::string text;
+  for (const wire::GpuFacts& gpu : inspection.gpus) {
+    text += fmt::format("{}{}", text.empty() ? "" : " ", gpu.nvlinks);
   }
   return text;
 }

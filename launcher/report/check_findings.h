@@ -121,6 +121,9 @@ std::string ShowModules(const wire::Inspection& inspection);
 /// "8 x NVIDIA H100 80GB HBM3", "no GPU".
 std::string ShowGpus(const wire::Inspection& inspection);
 
+/// Of each GPU: "18 18 18 18"; empty: no GPU.
+std::string ShowNvlinks(const wire::Inspection& inspection);
+
 /// Which hosts can't reach which, in as few lines as possible: adds the findings from
 /// `facts.closed_ways`: an agent that does not answer, a host that no other reaches, one that
 /// reaches no other, two that can't reach each other, one failed direction.

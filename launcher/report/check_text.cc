@@ -73,6 +73,8 @@ std::string WhatIsAlike(const CheckFacts& facts, const CheckedHost& host) {
   std::string gpus = ShowGpus(inspection);
   if (!inspection.gpu_driver.empty()) {
     gpus += fmt::format(" (driver {})", inspection.gpu_driver);
+  } else if (inspection.gpus.empty() && inspection.gpu_device_count == 0) {
+    gpus += " (no NVIDIA driver)";
   }
   if (inspection.infiniband_count > 0) {
     gpus += fmt::format(", {} InfiniBand", inspection.infiniband_count);
@@ -196,7 +198,7 @@ std::string TextOf(const CheckFacts& facts, const Block& block) {
 
 /// What pairs of hosts have measured, or why there are none.
 std::string TextOfPairs(const CheckFacts& facts, Shades shades) {
-  const std::string matrix = MatrixText(facts, shades);
+  std::string matrix = MatrixText(facts, shades);
   const auto placed =
       std::count_if(facts.hosts.begin(), facts.hosts.end(),
                     [](const CheckedHost& host) { return host.lost.ok() && !host.nic.empty(); });
@@ -254,7 +256,10 @@ Json InspectionJson(const wire::Inspection& inspection) {
   for (const wire::GpuFacts& gpu : inspection.gpus) {
     json["gpus"].push_back(
         {{"name", gpu.name},
-         {"memory_bytes", gpu.memory_bytes == 0 ? Json(nullptr) : Json(gpu.memory_bytes)}});
+         {"memory_bytes", gpu.memory_bytes == 0 ? Json(nullptr) : Json(gpu.memory_bytes)},
+         {"ecc_errors", gpu.ecc_errors < 0 ? Json(nullptr) : Json(gpu.ecc_errors)},
+         {"throttle_reasons", gpu.throttle_reasons},
+         {"nvlinks", gpu.nvlinks}});
   }
   json["gpu_devices"] = inspection.gpu_device_count;
   json["gpu_driver"] = TextOrNull(inspection.gpu_driver);

@@ -78,6 +78,7 @@ class Collector {
     Add("modules", [](const CheckedHost& host) { return IfAny(ShowModules(*host.inspection)); });
     Add("GPU driver", [](const CheckedHost& host) { return IfAny(host.inspection->gpu_driver); });
     Add("GPUs", [](const CheckedHost& host) { return IfAny(ShowGpus(*host.inspection)); });
+    Add("NVLinks", [](const CheckedHost& host) { return IfAny(ShowNvlinks(*host.inspection)); });
     AddVariables();
     return std::move(differences_);
   }
@@ -108,7 +109,9 @@ class Collector {
       }
     }
     for (const auto& [source, name] : names) {
-      const auto value_of = [&](const CheckedHost& host) { return VariableOf(host, name, source); };
+      const auto value_of = [&name = name, &source = source](const CheckedHost& host) {
+        return VariableOf(host, name, source);
+      };
       Add(fmt::format("{} ({})", name, source), value_of, source != kOfLogin);
     }
   }

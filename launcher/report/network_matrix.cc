@@ -45,6 +45,7 @@ std::vector<Way> WaysOf(std::span<const MeasuredPair> pairs) {
 /// The middle one; of two, the first.
 double MedianOf(const std::map<size_t, double>& by_host) {
   std::vector<double> values;
+  values.reserve(by_host.size());
   for (const auto& [host, value] : by_host) values.push_back(value);
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
@@ -247,7 +248,7 @@ size_t Heat(double part_of_median) {
 std::string Cell(const std::string& text, double part_of_median, Shades shades) {
   // Green, olive, orange, red, all dark, under a light text: readable on any background.
   constexpr int kColors[] = {22, 58, 130, 88};
-  const std::string cell = fmt::format("{:>{}}", text, kCell);
+  std::string cell = fmt::format("{:>{}}", text, kCell);
   if (shades == Shades::kNone) return cell;
   return fmt::format("\x1b[38;5;231;48;5;{}m{}\x1b[0m", kColors[Heat(part_of_median)], cell);
 }

@@ -29,6 +29,42 @@ void Write(const std::string& path, const std::string& text, mode_t mode) {
   ASSERT_EQ(::chmod(path.c_str(), mode), 0);
 }
 
+TEST(GpuFactsTest, AreReadFromAFakeOfNvidiaSmi) {
+  const TempDirectory directory;
+  const std::string program = directory.path() + "/nvidia-smi";
+  Write(program,
+        "#!/bin/sh\n"
+        "case \"$*\" in\n"
+        "*name,driver_version*) printf 'NVIDIA H100, 535.104.05, 81559 MiB\\n"
+        "NVIDIA H100, 535.104.05, 81559 MiB\\n' ;;\n"
+        "*ecc.errors*) printf '[N/A], 0x0000000000000001\\n3, 0x0000000000000048\\n' ;;\n"
+        "'nvlink --status') printf 'GPU 0: NVIDIA H100 (UUID: GPU-1)\\n"
+        "\\t Link 0: 26.562 GB/s\\n\\t Link 1: 26.562 GB/s\\n"
+        "GPU 1: NVIDIA H100 (UUID: GPU-2)\\n\\t Link 0: <inactive>\\n' ;;\n"
+        "esac\n",
+        0755);
+  wire::Inspection facts;
+  AskGpus(program, std::chrono::seconds(20), facts);
+  EXPECT_EQ(facts.gpu_trouble, "");
+  EXPECT_EQ(facts.gpu_driver, "535.104.05");
+  const uint64_t memory = uint64_t{81559} << 20;
+  EXPECT_EQ(facts.gpus, (std::vector<wire::GpuFacts>{{"NVIDIA H100", memory, -1, 1, 2},
+                                                     {"NVIDIA H100", memory, 3, 0x48, 0}}));
+}
+
+TEST(GpuFactsTest, ADriverThatKnowsNoSuchFieldLeavesThemUnknown) {
+  const TempDirectory directory;
+  const std::string program = directory.path() + "/nvidia-smi";
+  Write(program,
+        "#!/bin/sh\n"
+        "case \"$*\" in *name,driver*) echo 'Tesla, 390.1, 100 MiB' ;;\n"
+        "*) echo 'Field is not a valid field to query.'; exit 2 ;; esac\n",
+        0755);
+  wire::Inspection facts;
+  AskGpus(program, std::chrono::seconds(20), facts);
+  EXPECT_EQ(facts.gpus, (std::vector<wire::GpuFacts>{{"Tesla", uint64_t{100} << 20}}));
+}
+
 TEST(PackagesTest, OnlyMarkedRowsCountAndTheFirstOfAName) {
   EXPECT_EQ(PackagesOf("noise\nhvdray-package:Python 3.11.2\nhvdray-package:NCCL 2.18.5\r\n"
                        "hvdray-package:NCCL 2.1\nhvdray-package:broken\nhvdray-package:"),

@@ -345,6 +345,19 @@ TEST(CheckFindingsTest, AHostWithoutAnInterfaceIsAnError) {
   EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 125);
 }
 
+TEST(CheckFindingsTest, GpusWithErrorsAndLoweredClocksAreWarnings) {
+  const auto findings = FindingsAfter([](CheckFacts& facts, CheckedHost& host) {
+    for (CheckedHost& other : facts.hosts) {
+      other.inspection->gpus = std::vector<wire::GpuFacts>(4, {"H100", 0, 0, 0x5, 18});
+    }
+    host.inspection->gpus[2] = {"H100", 0, 3, 0x48, 17};
+  });
+  ASSERT_EQ(findings.size(), 3U);
+  ExpectFinding(findings[0], "gpus", {"host node1", "GPU 2", "3 uncorrected ECC errors"});
+  ExpectFinding(findings[1], "gpus", {"GPU 2", "hardware slowdown", "too hot"});
+  ExpectFinding(findings[2], "differences", {"NVLinks"});
+}
+
 TEST(CheckFindingsTest, DifferencesBetweenHostsAreOneWarning) {
   CheckFacts facts = GoodFacts(4);
   facts.hosts[2].inspection->libc = "glibc 2.31";
