@@ -476,7 +476,8 @@ def test_at_the_end_of_its_lease_a_cluster_ends_itself(lease):
 
 def test_a_lease_that_ends_during_the_set_up_starts_nothing(lease):
     lease.cluster.write(name="lease.yaml", workers=lease.NODES[1:], cluster_name="lease-test", setup=(
-        "until [ $(date +%s) -gt $(cut -c1-10 ~/.hvdray/clusters/lease-test/*/lease) ]; do sleep 0.1; done",))
+        # The file goes when the lease ends, which may be before this command begins.
+        "while at=$(cut -c1-10 ~/.hvdray/clusters/lease-test/*/lease) && [ $(date +%s) -le $at ]; do sleep 0.1; done",))
     result = lease.cluster.up("--lease", "1s", file="lease.yaml", code=125)
     assert "its lease has ended meanwhile: nothing was started" in result.stdout, result.stdout
     assert not lease.cluster.hosts.leftovers(*NODES, within=10)
