@@ -69,7 +69,10 @@ class HierarchicalCommunicator : public Communicator {
   Status Execute(const Operation& operation) override {
     Status status = Begin(operation);
     if (status.ok()) return {};
-    Abort();
+    // One of this machine may have given up since a rank elsewhere has died: the mesh knows soon.
+    if (status.code() == ErrorCode::kAborted) mesh_->AwaitEnd(Mesh::kNewsTravels);
+    mesh_->Abort(status.message());
+    local_->Abort();
     // Numbers of ranks in errors of a part are that part's.
     const Status known = mesh_->CheckAlive();
     if (status.code() != ErrorCode::kAborted || known.message() == Mesh::kEnded) return status;

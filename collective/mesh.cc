@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <deque>
@@ -46,6 +47,8 @@ constexpr uint64_t kFarewellSlot = 1;
 constexpr uint64_t kAnswerSlot = 2;
 constexpr uint64_t kProbeSlot = 3;
 constexpr int kNobody = -1;
+// A rank that ends the mesh waits so long for its last words to go.
+constexpr std::chrono::milliseconds kLastWords{50};
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 3650;
 
 // "The memory of inbound message `id` is there."
@@ -54,10 +57,13 @@ struct Notice {
   uint64_t id = 0;
 };
 
-// A rank's last word to a peer: what that one has got of each kind when it has got all.
+// A rank's last word to a peer. It leaves: what the peer has got of each kind when it has got all.
+// Or it ends the mesh, and says why: otherwise a third rank would blame the one whose connection it
+// sees break first.
 struct Farewell {
   uint64_t sent[kKinds] = {};
-  char has_come = 0;
+  char why[127] = {};  // ends with a zero; empty when it leaves
+  char has_come = 0;   // the last to arrive
 };
 
 // Gloo's errors are exceptions: calls `act` and returns what it throws.
@@ -216,18 +222,26 @@ class Mesh::Impl {
   Result<std::unique_ptr<Outbound>> Offer(int to, size_t bytes);
 
   // Ends all waits of this rank and its connections, which ends the waits of the others.
-  void End() {
+  // `why` is for the others, when no rank is known that it began with.
+  void End(const std::string& why = {}) {
     const std::lock_guard lock(mutex_);
-    EndLocked();
+    EndLocked(why);
   }
 
-  void EndLocked() {
+  void EndLocked(const std::string& why = {}) {
     if (is_ended_) return;
-    culprit_ = Culprit();  // before all connections are broken
+    FindCulprit(why);  // before all connections are broken
     is_ended_ = true;
+    if (!is_leaving_) TellWhy(culprit_.empty() ? why : culprit_);
     // A wait that times out is what Gloo has to break all connections of a context.
     (void)Guarded([&] { probe_->waitRecv(nullptr, std::chrono::milliseconds(1)); });
+    end_.notify_all();
     if (on_end_) on_end_();
+  }
+
+  bool AwaitEnd(Duration longest) {
+    std::unique_lock lock(mutex_);
+    return end_.wait_for(lock, longest, [&] { return is_ended_.load(); });
   }
 
   void OnEnd(std::function<void()> act) {
@@ -246,11 +260,13 @@ class Mesh::Impl {
   Status With(int peer, const Act& act) {
     Status status = Guarded(act);
     if (status.ok()) return status;
-    End();
     if (status.code() == ErrorCode::kDeadlineExceeded) {
-      return {status.code(), fmt::format("rank {} of {} did not come within {} s", peer, size(),
-                                         std::chrono::duration<double>(timeout_).count())};
+      status = {status.code(), fmt::format("rank {} of {} did not come within {} s", peer, size(),
+                                           std::chrono::duration<double>(timeout_).count())};
+      End(status.message());
+      return status;
     }
+    End();
     const Status known = CheckAlive();
     return {status.code(), fmt::format("{}: {}", known.message(), status.message())};
   }
@@ -314,11 +330,12 @@ class Mesh::Impl {
 
   Status CheckSize(int peer, size_t bytes, size_t theirs) {
     if (bytes == theirs) return {};
-    End();
-    return {
+    Status status(
         ErrorCode::kAborted,
         fmt::format("rank {} calls for {} bytes where rank {} calls for {}: not the same operation",
-                    peer, theirs, rank(), bytes)};
+                    peer, theirs, rank(), bytes));
+    End(status.message());
+    return status;
   }
 
   // Waits for the next of `kind` from a peer. Throws as Gloo does, and when none will come.
@@ -357,7 +374,7 @@ class Mesh::Impl {
       for (int rank = 0; rank < size(); ++rank) found += HasCome(rank) ? 1 : 0;
       if (found > come) continue;
       for (int rank = 0; rank < size(); ++rank) At(rank).has_left = HasCome(rank);
-      if (IsInVain()) return EndLocked();
+      if (!Told().empty() || IsInVain()) return EndLocked();
       for (int rank = 0; rank < size(); ++rank) AnswerFarewell(rank, is_leaving_);
     }
   }
@@ -382,15 +399,47 @@ class Mesh::Impl {
     (void)Guarded([&] { answer_->send(rank, kAnswerSlot); });
   }
 
-  std::string Culprit() {
-    std::string culprit;
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank()) continue;
-      if (Guarded([&] { probe_->send(peer, kProbeSlot); }).ok()) continue;
-      if (!HasCome(peer)) return fmt::format("rank {} of {} has died or ended", peer, size());
-      culprit = fmt::format("rank {} of {} has left", peer, size());
+  // Why a peer has ended the mesh, if it has said so. As HasCome().
+  __attribute__((no_sanitize("thread"))) std::string Told() const {
+    std::string told;
+    for (int peer = 0; peer < size() && told.empty(); ++peer) {
+      if (!HasCome(peer)) continue;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      const Farewell& word = farewells_[static_cast<size_t>(peer)];
+      for (const volatile char& c : word.why) {
+        if (c == 0) break;
+        told.push_back(c);
+      }
     }
-    return culprit;
+    return told;
+  }
+
+  void FindCulprit(const std::string& why) {
+    culprit_ = Told();
+    std::string leaver;
+    for (int peer = 0; peer < size() && culprit_.empty(); ++peer) {
+      if (peer == rank() || Guarded([&] { probe_->send(peer, kProbeSlot); }).ok()) continue;
+      (HasCome(peer) ? leaver : culprit_) = fmt::format("rank {} of {} has {}", peer, size(),
+                                                        HasCome(peer) ? "left" : "died or ended");
+    }
+    if (culprit_.empty() && why.empty()) culprit_ = leaver;
+  }
+
+  void TellWhy(const std::string& why) {
+    int told = 0;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank() || HasCome(peer)) continue;
+      Farewell& word = own_farewells_[static_cast<size_t>(peer)];
+      why.copy(word.why, sizeof(word.why) - 1);
+      if (SayFarewell(peer)) ++told;
+    }
+    for (; told > 0; --told) (void)Guarded([&] { word_->waitSend(nullptr, kLastWords); });
+  }
+
+  bool SayFarewell(int peer) {
+    own_farewells_[static_cast<size_t>(peer)].has_come = 1;
+    const size_t place = static_cast<size_t>(peer) * sizeof(Farewell);
+    return Guarded([&] { word_->send(peer, kFarewellSlot, place, sizeof(Farewell)); }).ok();
   }
 
   // Returns when the others have taken what this rank has sent to them, after the timeout at the
@@ -406,10 +455,7 @@ class Mesh::Impl {
       if (peer == rank() || HasCome(peer)) continue;
       Farewell& word = own_farewells_[static_cast<size_t>(peer)];
       std::copy_n(At(peer).sent, kKinds, word.sent);
-      word.has_come = 1;
-      const size_t place = static_cast<size_t>(peer) * sizeof(Farewell);
-      const auto tell = [&] { word_->send(peer, kFarewellSlot, place, sizeof(Farewell)); };
-      if (Guarded(tell).ok()) told.push_back(peer);
+      if (SayFarewell(peer)) told.push_back(peer);
     }
     for (size_t i = 0; i < told.size(); ++i) {
       if (!Guarded([&] { word_->waitSend(nullptr, timeout_); }).ok()) return End();
@@ -440,6 +486,7 @@ class Mesh::Impl {
   Kind awaited_ = kMessage;
   std::atomic<bool> is_ended_{false};
   std::string culprit_;
+  std::condition_variable end_;
   std::function<void()> on_end_;
 };
 
@@ -564,7 +611,9 @@ Result<std::unique_ptr<Mesh::Outbound>> Mesh::Offer(int peer, size_t bytes) {
   return impl_->Offer(peer, bytes);
 }
 
-void Mesh::Abort() { impl_->End(); }
+void Mesh::Abort() { Abort(fmt::format("rank {} of {} gave up", rank(), size())); }
+void Mesh::Abort(const std::string& why) { impl_->End(why); }
+bool Mesh::AwaitEnd(Duration longest) { return impl_->AwaitEnd(longest); }
 void Mesh::OnEnd(std::function<void()> act) { impl_->OnEnd(std::move(act)); }
 Status Mesh::CheckAlive() { return impl_->CheckAlive(); }
 

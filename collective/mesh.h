@@ -4,12 +4,15 @@
 #ifndef HVDRAY_COLLECTIVE_MESH_H_
 #define HVDRAY_COLLECTIVE_MESH_H_
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "base/types.h"
 #include "collective/communicator.h"
 #include "collective/store.h"
 
@@ -28,6 +31,8 @@ class Mesh {
   static constexpr size_t kMessageBytes = size_t{16} << 10;
   /// Large messages go in pieces of this size and a rest.
   static constexpr size_t kPieceBytes = size_t{256} << 10;
+  /// Longer than it takes until all ranks know of one that has died.
+  static constexpr std::chrono::milliseconds kNewsTravels{200};
   /// Large messages that a rank may expect of one peer at a time.
   static constexpr size_t kMostExpected = 8;
 
@@ -71,8 +76,13 @@ class Mesh {
   /// Blocks until `peer` expects these bytes.
   Result<std::unique_ptr<Outbound>> Offer(int peer, size_t bytes);
 
-  /// Ends everything on all ranks with kAborted.
+  /// Ends everything on all ranks with kAborted. They are told `why`, unless a rank is known that
+  /// it began with.
+  void Abort(const std::string& why);
+  /// As Abort(why), with this rank's number.
   void Abort();
+  /// Whether all has ended, which it waits for. Threads: any.
+  bool AwaitEnd(Duration longest);
   /// OK, or why everything has ended: kEnded unless a rank is known that it began with.
   Status CheckAlive();
   static constexpr std::string_view kEnded = "the communicator has ended";

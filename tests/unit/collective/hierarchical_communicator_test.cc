@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -68,7 +69,9 @@ INSTANTIATE_TEST_SUITE_P(Machines, HierarchicalCommunicatorTest,
                                          Hosts{{0, 3}, {1, 2}, {4, 5}}));
 
 TEST(HierarchicalCommunicatorFaultTest, AnAbortElsewhereEndsAWaitInsideAMachine) {
-  OnHosts({{0, 1}, {2, 3}}, [](std::unique_ptr<Communicator> communicator) {
+  std::latch all_are_there(4);
+  OnHosts({{0, 1}, {2, 3}}, [&](std::unique_ptr<Communicator> communicator) {
+    all_are_there.arrive_and_wait();
     // Ranks 0 and 1 wait for each other, not for rank 3.
     std::vector<float> values(1000000);
     if (communicator->rank() == 3) {
