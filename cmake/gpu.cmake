@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# CUDA and NCCL are optional. `hvdray run --check-build` reports which were found; the NCCL communicator
-# will be built only where both are.
-find_package(CUDAToolkit QUIET)
+# CUDA and NCCL are optional: the NCCL communicator (collective/) is built where both are found. `hvdray --version` and
+# `hvdray run --check-build` say which were. Older ones than these cannot compile it; the wheel has no collectives.
+find_package(CUDAToolkit 12.0 QUIET)
 set(HVDRAY_CUDA_VERSION "")
 set(HVDRAY_NCCL_VERSION "")
 if(CUDAToolkit_FOUND)
@@ -14,4 +14,19 @@ if(CUDAToolkit_FOUND)
     list(JOIN numbers "." HVDRAY_NCCL_VERSION)
   endif()
 endif()
-message(STATUS "CUDA: ${HVDRAY_CUDA_VERSION}, NCCL: ${HVDRAY_NCCL_VERSION} (empty: not found)")
+set(HVDRAY_NCCL OFF)
+if(CUDAToolkit_NVCC_EXECUTABLE AND HVDRAY_NCCL_VERSION VERSION_GREATER_EQUAL 2.14 AND NOT SKBUILD)
+  set(HVDRAY_NCCL ON)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  # Instructions of the newest that all supported toolkits know, and code that the driver compiles for any other.
+  set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90)
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # unknown to CMake 3.25
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+else()
+  set(HVDRAY_CUDA_VERSION "")
+  set(HVDRAY_NCCL_VERSION "")
+endif()
+message(STATUS "CUDA: ${HVDRAY_CUDA_VERSION}, NCCL: ${HVDRAY_NCCL_VERSION} (empty: left out)")

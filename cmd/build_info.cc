@@ -82,7 +82,12 @@ std::string WhereHorovodIs(const HorovodHere& horovod) {
 
 std::string BuildName() { return "hvdray " HVDRAY_VERSION " (" HVDRAY_COMMIT ")"; }
 
-std::string VersionText() { return BuildName() + "\nbuilt with " HVDRAY_LIBRARIES "\n"; }
+std::string VersionText() {
+  const std::string gpu = std::string_view(HVDRAY_NCCL).empty()
+                              ? "without NCCL: no collectives of GPUs"
+                              : fmt::format("CUDA {}, NCCL {}", HVDRAY_CUDA, HVDRAY_NCCL);
+  return BuildName() + "\nbuilt with " HVDRAY_LIBRARIES "\n" + gpu + "\n";
+}
 
 std::string HorovodrunVersion() {
   const std::string version = AskHorovod().version();
@@ -99,7 +104,7 @@ std::string BuildTable() {
          row(horovod.Has("mxnet"), "MXNet") + "\nAvailable Controllers:\n" + row(false, "MPI") +
          row(true, "Gloo") + "\nAvailable Tensor Operations:\n" + row(horovod.Has("nccl"), "NCCL") +
          row(false, "DDL") + row(false, "CCL") + row(false, "MPI") + row(true, "Gloo") +
-         fmt::format("\nFound when this was built (nothing here uses them yet): CUDA {}, NCCL {}\n",
+         fmt::format("\nThe collective library was built with: CUDA {}, NCCL {}\n",
                      OrNone(HVDRAY_CUDA), OrNone(HVDRAY_NCCL));
 }
 

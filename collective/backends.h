@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "collective/communicator.h"
 #include "collective/mesh.h"
 #include "collective/shm_segment.h"
@@ -25,6 +26,11 @@ std::unique_ptr<Communicator> MakeNetworkCommunicator(std::shared_ptr<Mesh> mesh
 std::unique_ptr<Communicator> MakeHierarchicalCommunicator(std::shared_ptr<Mesh> mesh,
                                                            std::unique_ptr<Communicator> local,
                                                            std::vector<std::vector<int>> hosts);
+
+/// Of GPUs; `mesh` is of all ranks, nullptr for one. Errors: kNotSupported, kAborted,
+/// kDeadlineExceeded, kSystem.
+Result<std::unique_ptr<Communicator>> MakeNcclCommunicator(const CommunicatorOptions& options,
+                                                           std::shared_ptr<Mesh> mesh);
 
 /// Of one rank.
 std::unique_ptr<Communicator> MakeSingleCommunicator();

@@ -61,8 +61,11 @@ class CheckingCommunicator : public Communicator {
   explicit CheckingCommunicator(std::unique_ptr<Communicator> inner)
       : Communicator(inner->rank(), inner->size()), inner_(std::move(inner)) {}
   std::string_view backend() const override { return inner_->backend(); }
+  int device() const override { return inner_->device(); }
+  Communicator& HostSide() override { return inner_->HostSide(); }
   void Abort() override { inner_->Abort(); }
   void UseTable(const AlgorithmTable& table) override { inner_->UseTable(table); }
+  Status Synchronize() override { return inner_->Synchronize(); }
 
  private:
   Status Execute(const Operation& operation) override {
@@ -72,9 +75,17 @@ class CheckingCommunicator : public Communicator {
     return inner_->Execute(operation);
   }
 
+  Status ExecuteGroup(std::span<const Tensor> tensors, DataType dtype, ReduceOp op) override {
+    Operation whole{Collective::kAllReduce, nullptr, nullptr, 0, dtype, op};
+    for (const Tensor& tensor : tensors) whole.count += tensor.count;
+    HVDRAY_RETURN_IF_ERROR(Compare(CallOf(whole)));
+    return inner_->ExecuteGroup(tensors, dtype, op);
+  }
+
   Status Compare(const Call& mine) {
     std::vector<Call> calls(static_cast<size_t>(size()));
-    HVDRAY_RETURN_IF_ERROR(inner_->AllGather(&mine, calls.data(), sizeof mine, DataType::kUint8));
+    HVDRAY_RETURN_IF_ERROR(
+        inner_->HostSide().AllGather(&mine, calls.data(), sizeof mine, DataType::kUint8));
     const auto other = std::find_if(calls.begin(), calls.end(),
                                     [&calls](const Call& call) { return call != calls[0]; });
     if (other == calls.end()) return {};

@@ -17,11 +17,6 @@
 namespace hvdray {
 namespace {
 
-bool IsReduction(Collective kind) {
-  return kind == Collective::kAllReduce || kind == Collective::kReduce ||
-         kind == Collective::kReduceScatter;
-}
-
 bool HasRoot(Collective kind) {
   switch (kind) {
     case Collective::kReduce:
@@ -85,6 +80,11 @@ Status CheckBuffers(const Operation& operation, int rank, int size) {
 }
 
 }  // namespace
+
+bool IsReduction(Collective kind) {
+  return kind == Collective::kAllReduce || kind == Collective::kReduce ||
+         kind == Collective::kReduceScatter;
+}
 
 size_t SizeOf(DataType dtype) {
   switch (dtype) {
@@ -331,35 +331,49 @@ Status Communicator::Recv(void* buffer, size_t count, DataType dtype, int peer) 
 Status Communicator::GroupAllReduce(std::span<const Tensor> tensors, DataType dtype, ReduceOp op) {
   constexpr size_t kMostBytes = size_t{64} << 20;
   const size_t most = kMostBytes / SizeOf(dtype);
-  for (size_t first = 0; first < tensors.size();) {
+  for (const Tensor& tensor : tensors) {
+    if (tensor.count > 0 && tensor.data == nullptr) {
+      return {ErrorCode::kUsage, "group_all_reduce: a tensor has no buffer"};
+    }
+  }
+  while (!tensors.empty()) {
     // As many as fit; one that is larger than the buffer goes by itself, without a copy.
-    size_t last = first;
+    size_t fitting = 0;
     size_t count = 0;
-    while (last < tensors.size() && count + tensors[last].count <= most) {
-      count += tensors[last++].count;
+    while (fitting < tensors.size() && count + tensors[fitting].count <= most) {
+      count += tensors[fitting++].count;
     }
-    if (last <= first + 1) {
-      const Tensor& tensor = tensors[first];
+    if (fitting <= 1) {
+      const Tensor& tensor = tensors.front();
       HVDRAY_RETURN_IF_ERROR(AllReduce(tensor.data, tensor.data, tensor.count, dtype, op));
-      ++first;
-      continue;
+      fitting = 1;
+    } else if (FindReduce(dtype, op) == nullptr) {
+      return {ErrorCode::kUsage,
+              fmt::format("group_all_reduce: {} is not defined for {}", NameOf(op), NameOf(dtype))};
+    } else if (count > 0) {
+      HVDRAY_RETURN_IF_ERROR(ExecuteGroup(tensors.first(fitting), dtype, op));
     }
-    if (fusion_buffer_.size() < count * SizeOf(dtype)) fusion_buffer_.resize(count * SizeOf(dtype));
-    char* place = fusion_buffer_.data();
-    for (const Tensor& tensor : tensors.subspan(first, last - first)) {
-      const size_t bytes = tensor.count * SizeOf(dtype);
-      if (bytes > 0) std::memcpy(place, tensor.data, bytes);
-      place += bytes;
-    }
-    HVDRAY_RETURN_IF_ERROR(
-        AllReduce(fusion_buffer_.data(), fusion_buffer_.data(), count, dtype, op));
-    place = fusion_buffer_.data();
-    for (const Tensor& tensor : tensors.subspan(first, last - first)) {
-      const size_t bytes = tensor.count * SizeOf(dtype);
-      if (bytes > 0) std::memcpy(tensor.data, place, bytes);
-      place += bytes;
-    }
-    first = last;
+    tensors = tensors.subspan(fitting);
+  }
+  return {};
+}
+
+Status Communicator::ExecuteGroup(std::span<const Tensor> tensors, DataType dtype, ReduceOp op) {
+  size_t count = 0;
+  for (const Tensor& tensor : tensors) count += tensor.count;
+  if (fusion_buffer_.size() < count * SizeOf(dtype)) fusion_buffer_.resize(count * SizeOf(dtype));
+  char* place = fusion_buffer_.data();
+  for (const Tensor& tensor : tensors) {
+    const size_t bytes = tensor.count * SizeOf(dtype);
+    if (bytes > 0) std::memcpy(place, tensor.data, bytes);
+    place += bytes;
+  }
+  HVDRAY_RETURN_IF_ERROR(AllReduce(fusion_buffer_.data(), fusion_buffer_.data(), count, dtype, op));
+  place = fusion_buffer_.data();
+  for (const Tensor& tensor : tensors) {
+    const size_t bytes = tensor.count * SizeOf(dtype);
+    if (bytes > 0) std::memcpy(tensor.data, place, bytes);
+    place += bytes;
   }
   return {};
 }

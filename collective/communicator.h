@@ -31,7 +31,8 @@ enum class DataType : uint8_t {
 };
 
 /// Integers wrap. Each result is rounded once from a sum in float32 for the 16-bit floats where
-/// ranks share memory, once a step on a network. A NaN of any rank makes the result a NaN.
+/// ranks share memory, once a step on a network. A NaN of any rank makes the result a NaN. NCCL has
+/// no bitwise operations and no int16 (kNotSupported), and need not keep a NaN from min and max.
 enum class ReduceOp : uint8_t {
   kSum,
   kAverage,  ///< The sum divided by the number of ranks; for integers rounded towards zero.
@@ -66,6 +67,8 @@ enum class Collective : uint8_t {
 
 /// "all_reduce", "send", …
 std::string_view NameOf(Collective kind);
+/// Whether it has a ReduceOp.
+bool IsReduction(Collective kind);
 
 /// One call, as data: Communicator's methods fill it. Borrows the buffers.
 struct Operation {
@@ -91,7 +94,8 @@ struct Tensor {
 /// timeout with an error or with meaningless values, but touch no memory outside their buffers;
 /// HVDRAY_CHECK_COLLECTIVES=1 compares all calls first and tells the two that differ (kUsage).
 ///
-/// Buffers are host memory of any alignment. They are the same (in place, said with each method) or
+/// Buffers are host memory of any alignment; over NCCL the memory of the rank's GPU, aligned to an
+/// element. They are the same (in place, said with each method) or
 /// don't overlap: kUsage. A count of 0 does nothing.
 ///
 /// Blocks: until this rank's part is done. Threads: one caller at a time; Abort() from any thread.
@@ -108,8 +112,12 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// How ranks reach each other: "single", "shm", "gloo", "hierarchical".
+  /// How ranks reach each other: "single", "shm", "gloo", "hierarchical", "nccl".
   virtual std::string_view backend() const = 0;
+  /// CUDA's number of the GPU whose memory it is for; -1: for host memory.
+  virtual int device() const { return -1; }
+  /// Of the same ranks, for host memory: itself, but over NCCL. One of both is used at a time.
+  virtual Communicator& HostSide() { return *this; }
 
   /// Reduces `count` elements over all ranks; every rank gets the result. In place: send == recv.
   Status AllReduce(const void* send, void* recv, size_t count, DataType dtype, ReduceOp op);
@@ -152,6 +160,10 @@ class Communicator {
   /// Runs any of the above.
   Status Run(const Operation& operation);
 
+  /// Where calls only put their work into the program's stream (CommunicatorOptions::stream): waits
+  /// until all of it is done, and tells what has gone wrong. Elsewhere nothing is left to wait for.
+  virtual Status Synchronize() { return {}; }
+
   /// Ends the operations of all ranks, now and for ever, with kAborted.
   virtual void Abort() = 0;
 
@@ -164,8 +176,10 @@ class Communicator {
  private:
   friend class CheckingCommunicator;
 
-  /// `operation` is valid, its count is not 0, and there is more than one rank.
+  /// `operation` is valid.
   virtual Status Execute(const Operation& operation) = 0;
+  /// All-reduces tensors that together have at most 64 MiB, each with a buffer.
+  virtual Status ExecuteGroup(std::span<const Tensor> tensors, DataType dtype, ReduceOp op);
 
   int rank_;
   int size_;
@@ -177,6 +191,8 @@ enum class Backend : uint8_t {
   kShm,           ///< Memory that all ranks map. Errors: kNotSupported naming a rank that can't.
   kGloo,          ///< TCP between all ranks.
   kHierarchical,  ///< Memory between ranks that share some, TCP between the others.
+  kNccl,  ///< Of GPUs' memory. Errors: kNotSupported naming a rank without a GPU of its own,
+          ///< or because this library was built without NCCL.
 };
 
 struct CommunicatorOptions {
@@ -190,13 +206,20 @@ struct CommunicatorOptions {
   Backend backend = Backend::kAuto;
   bool is_checking = false;  ///< Compares all calls of all ranks: slow.
   AlgorithmTable table;      ///< Rank 0's is everybody's.
+  /// The following are for kNccl. CUDA's number of the GPU, modulo those that the process sees.
+  int device = 0;
+  /// A cudaStream_t of that device, which outlives the communicator: calls but Barrier() return
+  /// when their work is in it, and Synchronize() waits. nullptr: they block, and what the default
+  /// stream has begun before them is done first.
+  void* stream = nullptr;
 };
 
 /// Reads what hvdray (or horovodrun) gives its workers: HOROVOD_RANK, HOROVOD_SIZE,
 /// HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT, HOROVOD_GLOO_IFACE, HOROVOD_GLOO_TIMEOUT_SECONDS,
-/// HVDRAY_GENERATION; and HVDRAY_COLLECTIVE (auto, shm, gloo, hierarchical),
-/// HVDRAY_CHECK_COLLECTIVES (0, 1). Without a rendezvous: one process, as Horovod has it. `name`
-/// sets communicators of one process apart. Errors: kSpecInvalid naming the variable.
+/// HOROVOD_LOCAL_RANK (the device), HVDRAY_GENERATION; and HVDRAY_COLLECTIVE (auto, shm, gloo,
+/// hierarchical, nccl), HVDRAY_CHECK_COLLECTIVES (0, 1). Without a rendezvous: one process, as
+/// Horovod has it. `name` sets communicators of one process apart. Errors: kSpecInvalid naming the
+/// variable.
 Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environment,
                                                     const std::string& name);
 

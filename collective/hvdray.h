@@ -6,7 +6,8 @@
 // Every function that returns int returns 0, or the number of an error of docs/errors.md: 401 is
 // HVD-E0401, a rank has died or ended. hvdray_error() then has the line.
 //
-// Counts are elements. Buffers are host memory. Ranks call the same functions in the same order.
+// Counts are elements. Buffers are host memory; with HVDRAY_COLLECTIVE=nccl memory of the rank's
+// GPU. Ranks call the same functions in the same order.
 // With `work` NULL a function returns when this rank's part is done; else it returns at once, the
 // buffers stay as they are, and hvdray_wait() ends it. Started operations run in the order in which
 // they were started, and those without `work` after them.

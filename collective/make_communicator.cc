@@ -51,11 +51,28 @@ Result<std::unique_ptr<Communicator>> MakeShm(ShmMeeting& meeting) {
   return MakeShmCommunicator(std::move(segment));
 }
 
+Result<std::unique_ptr<Communicator>> MakeNccl(const CommunicatorOptions& options,
+                                               std::shared_ptr<Mesh> mesh) {
+#ifdef HVDRAY_HAS_NCCL
+  return MakeNcclCommunicator(options, std::move(mesh));
+#else
+  (void)options;
+  mesh.reset();
+  return Status(ErrorCode::kNotSupported, "the backend nccl: built without NCCL",
+                "build where the CUDA Toolkit and NCCL are found");
+#endif
+}
+
 Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& options) {
-  if (options.size == 1) return MakeSingleCommunicator();
+  const bool is_nccl = options.backend == Backend::kNccl;
+  if (options.size == 1) return is_nccl ? MakeNccl(options, nullptr) : MakeSingleCommunicator();
   Store store(options.rendezvous_host, options.rendezvous_port, options.scope);
   std::vector<int> all(static_cast<size_t>(options.size));
   std::iota(all.begin(), all.end(), 0);
+  if (is_nccl) {
+    HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<Mesh> mesh, ConnectMesh(options, store, all));
+    return MakeNccl(options, std::move(mesh));
+  }
   if (options.backend == Backend::kGloo) {
     HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<Mesh> mesh, ConnectMesh(options, store, all));
     return MakeNetworkCommunicator(std::move(mesh), std::move(all));
@@ -101,7 +118,7 @@ Result<std::unique_ptr<Communicator>> MakeCommunicator(const CommunicatorOptions
                   fmt::format("no rank {} of {} ranks", options.rank, options.size));
   }
   Result<std::unique_ptr<Communicator>> made = MakeUnchecked(options);
-  if (made.ok() && options.size > 1) {
+  if (made.ok() && options.size > 1 && options.backend != Backend::kNccl) {
     AlgorithmTable table = options.table;
     Status shared = (*made)->Broadcast(&table, sizeof table, DataType::kUint8, 0);
     if (shared.ok()) {

@@ -28,8 +28,10 @@ Result<Backend> ReadBackend(const Environment& environment) {
   if (text == "shm") return Backend::kShm;
   if (text == "gloo") return Backend::kGloo;
   if (text == "hierarchical") return Backend::kHierarchical;
-  return Status(ErrorCode::kSpecInvalid,
-                fmt::format("HVDRAY_COLLECTIVE={} is none of auto, shm, gloo, hierarchical", text));
+  if (text == "nccl") return Backend::kNccl;
+  return Status(
+      ErrorCode::kSpecInvalid,
+      fmt::format("HVDRAY_COLLECTIVE={} is none of auto, shm, gloo, hierarchical, nccl", text));
 }
 
 }  // namespace
@@ -39,6 +41,9 @@ Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environme
   constexpr int kMaxRanks = 1 << 20;
   CommunicatorOptions options;
   const std::string host = environment.GetOr("HOROVOD_GLOO_RENDEZVOUS_ADDR", "");
+  HVDRAY_ASSIGN_OR_RETURN(options.backend, ReadBackend(environment));
+  HVDRAY_ASSIGN_OR_RETURN(options.device,
+                          ReadInt(environment, "HOROVOD_LOCAL_RANK", 0, 0, kMaxRanks));
   if (host.empty()) return options;
   options.rendezvous_host = host;
   HVDRAY_ASSIGN_OR_RETURN(options.size, ReadInt(environment, "HOROVOD_SIZE", 1, 1, kMaxRanks));
@@ -57,7 +62,6 @@ Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environme
   HVDRAY_ASSIGN_OR_RETURN(const int check,
                           ReadInt(environment, "HVDRAY_CHECK_COLLECTIVES", 0, 0, 1));
   options.is_checking = check == 1;
-  HVDRAY_ASSIGN_OR_RETURN(options.backend, ReadBackend(environment));
   const std::string table = environment.GetOr("HVDRAY_COLLECTIVE_TABLE", "");
   if (!table.empty() && options.rank == 0) {
     HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(table));

@@ -164,11 +164,6 @@ std::string_view BenchNameOf(Collective kind) {
   return kind == Collective::kSend ? "send_recv" : NameOf(kind);
 }
 
-bool IsReduction(Collective kind) {
-  return kind == Collective::kAllReduce || kind == Collective::kReduce ||
-         kind == Collective::kReduceScatter;
-}
-
 bool IsRooted(Collective kind) {
   return kind == Collective::kReduce || kind == Collective::kBroadcast ||
          kind == Collective::kGather || kind == Collective::kScatter;

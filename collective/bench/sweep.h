@@ -48,8 +48,6 @@ struct BenchCase {
 
 /// "all_reduce", …, "send_recv".
 std::string_view BenchNameOf(Collective kind);
-/// Has a ReduceOp.
-bool IsReduction(Collective kind);
 /// Has a root; send_recv has none.
 bool IsRooted(Collective kind);
 

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 namespace hvdray {
 namespace {
@@ -77,34 +79,48 @@ double Expected(ReduceOp op, DataType dtype, int ranks, size_t index) {
   return LoadNumber(&element, 0, dtype);
 }
 
-// A buffer that begins at an odd address and has a guard behind it.
+// Memory with a guard before it and behind it.
 class Buffer {
  public:
-  Buffer(size_t count, DataType dtype)
-      : bytes_(count * SizeOf(dtype)), memory_(bytes_ + 1 + kGuard, kFiller) {}
-  char* data() { return memory_.data() + 1; }
+  Buffer(const SuiteMemory& memory, size_t bytes)
+      : front_(memory.front),
+        bytes_(bytes),
+        memory_(memory.allocate(memory.front + bytes + kGuard)) {
+    std::memset(memory_.get(), kFiller, front_ + bytes_ + kGuard);
+  }
+  char* data() { return memory_.get() + front_; }
   bool IsIntact() const {
-    return memory_[0] == kFiller &&
-           std::all_of(memory_.end() - kGuard, memory_.end(), [](char c) { return c == kFiller; });
+    const char* end = memory_.get() + front_ + bytes_;
+    const auto is_filler = [](char c) { return c == kFiller; };
+    return std::all_of(memory_.get(), memory_.get() + front_, is_filler) &&
+           std::all_of(end, end + kGuard, is_filler);
   }
 
  private:
   static constexpr size_t kGuard = 16;
   static constexpr char kFiller = 0x5A;
+  size_t front_;
   size_t bytes_;
-  std::vector<char> memory_;
+  std::shared_ptr<char> memory_;
 };
 
 class Suite {
  public:
-  Suite(Communicator& communicator, std::span<const size_t> counts)
-      : communicator_(communicator), counts_(counts.begin(), counts.end()) {}
+  Suite(Communicator& communicator, std::span<const size_t> counts, SuiteMemory memory)
+      : communicator_(communicator),
+        counts_(counts.begin(), counts.end()),
+        memory_(std::move(memory)),
+        is_nccl_(communicator.backend() == "nccl") {}
 
   std::vector<std::string> Run() {
     for (const DataType dtype : kDataTypes) {
       for (const ReduceOp op : kReduceOps) {
         if (IsBitwise(op) && !IsInteger(dtype)) {
-          RefuseBitwise(dtype, op);
+          Refuse(dtype, op, ErrorCode::kUsage);
+          continue;
+        }
+        if (is_nccl_ && (IsBitwise(op) || dtype == DataType::kInt16)) {
+          Refuse(dtype, op, ErrorCode::kNotSupported);
           continue;
         }
         AllReduce(301, dtype, op, /*in_place=*/false);
@@ -133,6 +149,8 @@ class Suite {
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
   size_t ranks() const { return static_cast<size_t>(communicator_.size()); }
+
+  Buffer Allocate(size_t count, DataType dtype) const { return {memory_, count * SizeOf(dtype)}; }
 
   bool Expect(const Status& status, const std::string& what) {
     if (!status.ok()) problems_.push_back(fmt::format("{}: {}", what, status.ToString()));
@@ -165,8 +183,8 @@ class Suite {
   void AllReduce(size_t count, DataType dtype, ReduceOp op, bool in_place) {
     const std::string what = fmt::format("all_reduce of {} {} ({}){}", count, NameOf(dtype),
                                          NameOf(op), in_place ? " in place" : "");
-    Buffer send(count, dtype);
-    Buffer recv(count, dtype);
+    Buffer send = Allocate(count, dtype);
+    Buffer recv = Allocate(count, dtype);
     FillInput(in_place ? recv : send, 0, count, dtype, op, rank());
     const void* from = in_place ? recv.data() : send.data();
     if (!Expect(communicator_.AllReduce(from, recv.data(), count, dtype, op), what)) return;
@@ -177,16 +195,18 @@ class Suite {
     }
   }
 
-  void RefuseBitwise(DataType dtype, ReduceOp op) {
+  void Refuse(DataType dtype, ReduceOp op, ErrorCode code) {
     double value = 0;
     const Status status = communicator_.AllReduce(&value, &value, 1, dtype, op);
-    if (status.code() != ErrorCode::kUsage) Fail("bitwise operation of floats: not refused");
+    if (status.code() == code) return;
+    Fail(
+        fmt::format("{} of {}: not refused, but {}", NameOf(op), NameOf(dtype), status.ToString()));
   }
 
   void ReduceScatter(size_t count, DataType dtype, bool in_place) {
     const std::string what = fmt::format("reduce_scatter of {}", count);
-    Buffer send(count * ranks(), dtype);
-    Buffer recv(count, dtype);
+    Buffer send = Allocate(count * ranks(), dtype);
+    Buffer recv = Allocate(count, dtype);
     FillInput(send, 0, count * ranks(), dtype, ReduceOp::kSum, rank());
     const size_t first = static_cast<size_t>(rank()) * count;
     char* into = in_place ? send.data() + first * SizeOf(dtype) : recv.data();
@@ -219,8 +239,8 @@ class Suite {
     const auto me = static_cast<size_t>(rank());
     const size_t total = std::accumulate(counts.begin(), counts.end(), size_t{0});
     const size_t first = std::accumulate(counts.begin(), counts.begin() + rank(), size_t{0});
-    Buffer send(counts[me], dtype);
-    Buffer recv(total, dtype);
+    Buffer send = Allocate(counts[me], dtype);
+    Buffer recv = Allocate(total, dtype);
     for (size_t i = 0; i < counts[me]; ++i) {
       StoreNumber(in_place ? recv.data() : send.data(), in_place ? first + i : i, dtype,
                   Letter(me, 0, i));
@@ -239,8 +259,8 @@ class Suite {
   void AllToAll(size_t count, DataType dtype, bool in_place) {
     const std::string what = fmt::format("all_to_all of {}{}", count, in_place ? " in place" : "");
     const auto me = static_cast<size_t>(rank());
-    Buffer send(count * ranks(), dtype);
-    Buffer recv(count * ranks(), dtype);
+    Buffer send = Allocate(count * ranks(), dtype);
+    Buffer recv = Allocate(count * ranks(), dtype);
     for (size_t peer = 0; peer < ranks(); ++peer) {
       for (size_t i = 0; i < count; ++i) {
         StoreNumber((in_place ? recv : send).data(), peer * count + i, dtype, Letter(me, peer, i));
@@ -266,8 +286,8 @@ class Suite {
     }
     const size_t sent = std::accumulate(send_counts.begin(), send_counts.end(), size_t{0});
     const size_t got = std::accumulate(recv_counts.begin(), recv_counts.end(), size_t{0});
-    Buffer send(sent, dtype);
-    Buffer recv(got, dtype);
+    Buffer send = Allocate(sent, dtype);
+    Buffer recv = Allocate(got, dtype);
     size_t place = 0;
     for (size_t peer = 0; peer < ranks(); ++peer) {
       for (size_t i = 0; i < send_counts[peer]; ++i) {
@@ -295,7 +315,7 @@ class Suite {
       const auto at = static_cast<size_t>(root);
       const std::string suffix = fmt::format(" of {} from {}", count, root);
 
-      Buffer buffer(count, dtype);
+      Buffer buffer = Allocate(count, dtype);
       for (size_t i = 0; i < count; ++i) {
         StoreNumber(buffer.data(), i, dtype, is_root ? Letter(at, 1, i) : 0);
       }
@@ -305,8 +325,8 @@ class Suite {
                 [&](size_t i) { return Letter(at, 1, i); });
       }
 
-      Buffer send(count, dtype);
-      Buffer recv(count, dtype);
+      Buffer send = Allocate(count, dtype);
+      Buffer recv = Allocate(count, dtype);
       const bool is_same = in_place && is_root;
       FillInput(is_same ? recv : send, 0, count, dtype, ReduceOp::kMax, rank());
       const char* from = is_same ? recv.data() : send.data();
@@ -318,9 +338,9 @@ class Suite {
                 [&](size_t i) { return Expected(ReduceOp::kMax, dtype, size(), i); });
       }
 
-      Buffer all(count * ranks(), dtype);
+      Buffer all = Allocate(count * ranks(), dtype);
       char* own = all.data() + me * count * SizeOf(dtype);
-      Buffer mine(count, dtype);
+      Buffer mine = Allocate(count, dtype);
       char* part = is_same ? own : mine.data();
       for (size_t i = 0; i < count; ++i) StoreNumber(part, i, dtype, Letter(me, 2, i));
       if (Expect(communicator_.Gather(part, is_root ? all.data() : nullptr, count, dtype, root),
@@ -332,7 +352,7 @@ class Suite {
         }
       }
       // And back: what was gathered is what each has sent.
-      Buffer back(count, dtype);
+      Buffer back = Allocate(count, dtype);
       char* into = is_same ? own : back.data();
       if (Expect(communicator_.Scatter(is_root ? all.data() : nullptr, into, count, dtype, root),
                  "scatter" + suffix)) {
@@ -349,8 +369,8 @@ class Suite {
     for (const int step : {1, size() - 1}) {
       const int next = (rank() + step) % size();
       const int previous = (rank() + size() - step) % size();
-      Buffer send(count, dtype);
-      Buffer recv(count, dtype);
+      Buffer send = Allocate(count, dtype);
+      Buffer recv = Allocate(count, dtype);
       for (size_t i = 0; i < count; ++i) {
         StoreNumber(send.data(), i, dtype, Letter(static_cast<size_t>(rank()), 3, i));
       }
@@ -366,57 +386,60 @@ class Suite {
   }
 
   void Group() {
-    std::vector<std::vector<float>> data;
+    for (const DataType dtype : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) Group(dtype, op);
+    }
+  }
+
+  void Group(DataType dtype, ReduceOp op) {
+    const std::string what = fmt::format("group of {} ({})", NameOf(dtype), NameOf(op));
+    std::vector<Buffer> buffers;
     std::vector<Tensor> tensors;
-    for (size_t i = 0; i < 50; ++i) data.emplace_back(i * 37 % 501);
-    for (std::vector<float>& tensor : data) {
-      for (size_t i = 0; i < tensor.size(); ++i) {
-        tensor[i] = static_cast<float>(Input(ReduceOp::kSum, rank(), i));
-      }
-      tensors.push_back({tensor.data(), tensor.size()});
+    for (size_t i = 0; i < 50; ++i) {
+      const size_t count = i * 37 % 501;
+      Buffer& buffer = buffers.emplace_back(Allocate(count, dtype));
+      FillInput(buffer, 0, count, dtype, op, rank());
+      tensors.push_back({buffer.data(), count});
     }
-    if (!Expect(communicator_.GroupAllReduce(tensors, DataType::kFloat32, ReduceOp::kSum),
-                "group")) {
-      return;
-    }
-    for (const std::vector<float>& tensor : data) {
-      for (size_t i = 0; i < tensor.size(); ++i) {
-        if (tensor[i] != Expected(ReduceOp::kSum, DataType::kFloat32, size(), i)) {
-          Fail(fmt::format("group: {} at {}", tensor[i], i));
-          return;
-        }
-      }
+    if (!Expect(communicator_.GroupAllReduce(tensors, dtype, op), what)) return;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      Compare(buffers[i], 0, tensors[i].count, dtype, what,
+              [&](size_t at) { return Expected(op, dtype, size(), at); });
     }
   }
 
   // NaN and infinities, and sums whose bits depend on the order: all ranks have the same.
   void Special() {
     constexpr size_t kCount = 40000;
-    std::vector<float> values(kCount);
+    Buffer sum = Allocate(kCount, DataType::kFloat32);
+    const auto at = [](Buffer& buffer, size_t i) {
+      return LoadNumber(buffer.data(), i, DataType::kFloat32);
+    };
     for (size_t i = 0; i < kCount; ++i) {
-      values[i] = 1.0F / static_cast<float>(1 + i % 97 + static_cast<size_t>(rank()) * 31);
+      const double fraction = 1.0 / static_cast<double>(1 + i % 97 + rank() * size_t{31});
+      StoreNumber(sum.data(), i, DataType::kFloat32, fraction);
     }
-    values[1] = rank() == size() - 1 ? NAN : 1;
-    values[2] = INFINITY;
-    if (!Expect(communicator_.AllReduce(values.data(), values.data(), kCount, DataType::kFloat32,
+    StoreNumber(sum.data(), 1, DataType::kFloat32, rank() == size() - 1 ? NAN : 1);
+    StoreNumber(sum.data(), 2, DataType::kFloat32, INFINITY);
+    if (!Expect(communicator_.AllReduce(sum.data(), sum.data(), kCount, DataType::kFloat32,
                                         ReduceOp::kSum),
                 "sum of fractions")) {
       return;
     }
-    if (!std::isnan(values[1]) || values[2] != INFINITY) Fail("sum: NaN or infinity lost");
-    std::vector<uint32_t> bits(kCount);
-    std::memcpy(bits.data(), values.data(), kCount * sizeof(float));
-    std::vector<uint32_t> least = bits;
-    std::vector<uint32_t> common = bits;
-    if (Expect(communicator_.AllReduce(bits.data(), least.data(), kCount, DataType::kInt32,
-                                       ReduceOp::kBitOr),
-               "bit_or") &&
-        Expect(communicator_.AllReduce(bits.data(), common.data(), kCount, DataType::kInt32,
-                                       ReduceOp::kBitAnd),
-               "bit_and") &&
-        least != common) {
+    if (!std::isnan(at(sum, 1)) || at(sum, 2) != INFINITY) Fail("sum: NaN or infinity lost");
+    // As whole numbers: the bits.
+    Buffer least = Allocate(kCount, DataType::kInt32);
+    Buffer most = Allocate(kCount, DataType::kInt32);
+    if (Expect(communicator_.AllReduce(sum.data(), least.data(), kCount, DataType::kInt32,
+                                       ReduceOp::kMin),
+               "least bits") &&
+        Expect(communicator_.AllReduce(sum.data(), most.data(), kCount, DataType::kInt32,
+                                       ReduceOp::kMax),
+               "most bits") &&
+        std::memcmp(least.data(), most.data(), kCount * sizeof(float)) != 0) {
       Fail("the ranks have different bits");
     }
+    if (is_nccl_) return;
     for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
       float value[2] = {rank() == 0 ? NAN : 1.0F, static_cast<float>(rank())};
       if (Expect(communicator_.AllReduce(value, value, 2, DataType::kFloat32, op), "NaN") &&
@@ -428,6 +451,8 @@ class Suite {
 
   Communicator& communicator_;
   std::vector<size_t> counts_;
+  SuiteMemory memory_;
+  bool is_nccl_;
   std::vector<std::string> problems_;
 };
 
@@ -488,9 +513,16 @@ double LoadNumber(const void* base, size_t index, DataType dtype) {
   return 0;
 }
 
+SuiteMemory HostMemory() {
+  return {1, [](size_t bytes) {
+            return std::shared_ptr<char>(new char[bytes], std::default_delete<char[]>());  // NOLINT
+          }};
+}
+
 std::vector<std::string> CheckCollectives(Communicator& communicator,
-                                          std::span<const size_t> counts) {
-  return Suite(communicator, counts).Run();
+                                          std::span<const size_t> counts,
+                                          const SuiteMemory& memory) {
+  return Suite(communicator, counts, memory).Run();
 }
 
 }  // namespace hvdray

@@ -5,6 +5,8 @@
 #define HVDRAY_TESTS_FAKES_COLLECTIVE_SUITE_H_
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,9 +27,18 @@ inline constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum,   ReduceOp::kAverage, 
 void StoreNumber(void* base, size_t index, DataType dtype, double value);
 double LoadNumber(const void* base, size_t index, DataType dtype);
 
+/// What buffers are made of; the tests read and write it.
+struct SuiteMemory {
+  size_t front = 0;  ///< Where in an allocation a buffer begins.
+  std::function<std::shared_ptr<char>(size_t bytes)> allocate;
+};
+/// Buffers at odd addresses.
+SuiteMemory HostMemory();
+
 /// All ranks call it with the same counts. Returns what was wrong, a line each; empty: nothing.
 std::vector<std::string> CheckCollectives(Communicator& communicator,
-                                          std::span<const size_t> counts);
+                                          std::span<const size_t> counts,
+                                          const SuiteMemory& memory = HostMemory());
 
 }  // namespace hvdray
 

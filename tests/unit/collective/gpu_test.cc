@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The NCCL communicator of one rank and the kernels on a real GPU; skipped, with the reason, where
+// there is none. Not tested: several ranks, which need as many GPUs (nccl_communicator_test.cc has
+// them over stand-ins).
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "collective/gpu_kernels.h"
+#include "collective/reduce_kernels.h"
+#include "tests/fakes/collective_suite.h"
+
+namespace hvdray {
+namespace {
+
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    const cudaError_t error = cudaGetDeviceCount(&devices);
+    if (error != cudaSuccess) GTEST_SKIP() << "no GPU here: " << cudaGetErrorString(error);
+  }
+};
+
+// The host reads and writes it, too.
+std::shared_ptr<char> Managed(size_t bytes) {
+  void* memory = nullptr;
+  if (cudaMallocManaged(&memory, bytes, cudaMemAttachGlobal) != cudaSuccess) return nullptr;
+  return {static_cast<char*>(memory), [](char* mine) { (void)cudaFree(mine); }};
+}
+
+Result<std::unique_ptr<Communicator>> MakeOne(cudaStream_t stream) {
+  CommunicatorOptions options;
+  options.backend = Backend::kNccl;
+  options.stream = stream;
+  return MakeCommunicator(options);
+}
+
+TEST_F(GpuTest, EveryCollectiveOfOneRankEqualsItsReference) {
+  auto made = MakeOne(nullptr);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  const std::vector<size_t> counts{0, 1, 5, 1000, 300007};
+  for (const std::string& problem : CheckCollectives(**made, counts, {16, Managed})) {
+    ADD_FAILURE() << problem;
+  }
+}
+
+TEST_F(GpuTest, AnAbortIsForEver) {
+  auto made = MakeOne(nullptr);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  (*made)->Abort();
+  const std::shared_ptr<char> memory = Managed(64);
+  EXPECT_EQ(
+      (*made)->AllReduce(memory.get(), memory.get(), 16, DataType::kFloat32, ReduceOp::kSum).code(),
+      ErrorCode::kAborted);
+  EXPECT_TRUE(MakeOne(nullptr).ok());
+}
+
+TEST_F(GpuTest, CallsOnAStreamAreInTheirOrder) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  {
+    auto made = MakeOne(stream);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    constexpr size_t kCount = 1 << 20;
+    const std::shared_ptr<char> from = Managed(kCount);
+    const std::shared_ptr<char> to = Managed(kCount);
+    ASSERT_EQ(cudaMemsetAsync(from.get(), 7, kCount, stream), cudaSuccess);
+    ASSERT_TRUE(
+        (*made)->AllReduce(from.get(), to.get(), kCount, DataType::kUint8, ReduceOp::kMax).ok());
+    ASSERT_EQ(cudaMemsetAsync(from.get(), 9, kCount, stream), cudaSuccess);
+    ASSERT_TRUE((*made)->Synchronize().ok());
+    EXPECT_EQ(to.get()[kCount - 1], 7);
+    EXPECT_EQ(from.get()[kCount - 1], 9);
+  }
+  (void)cudaStreamDestroy(stream);
+}
+
+// Every type, aligned and not, with ends that are no whole vector, as the host divides.
+TEST_F(GpuTest, CopiesAndQuotientsAreTheHosts) {
+  for (const DataType dtype : kDataTypes) {
+    const size_t element = SizeOf(dtype);
+    for (const int divisor : {1, 3, 200}) {
+      std::vector<GpuCopy> copies;
+      std::vector<std::shared_ptr<char>> memory;
+      // More than one launch takes; one that needs many blocks.
+      for (size_t i = 0; i < 300; ++i) {
+        const size_t count = i == 100 ? 1000003 : i * 7 % 90;
+        const size_t skip = i % 3 == 0 ? element : 0;
+        memory.push_back(Managed((count + 1) * element + skip));
+        char* from = memory.back().get() + skip;
+        memory.push_back(Managed((count + 1) * element + skip));
+        char* to = memory.back().get() + skip;
+        for (size_t j = 0; j < count; ++j) {
+          StoreNumber(from, j, dtype, static_cast<double>(j * 11 % 120));
+        }
+        std::memset(to, 0x5A, (count + 1) * element);
+        copies.push_back({from, i % 4 == 0 ? from : to, count});
+      }
+      std::vector<std::vector<char>> expected;
+      for (const GpuCopy& copy : copies) {
+        const void* sources[] = {copy.from};
+        expected.emplace_back(copy.count * element);
+        if (divisor == 1 && copy.count > 0) {
+          std::memcpy(expected.back().data(), copy.from, expected.back().size());
+        } else {
+          FindReduce(dtype, ReduceOp::kAverage)(sources, 1, expected.back().data(), copy.count,
+                                                divisor);
+        }
+      }
+      ASSERT_EQ(CopyOnGpu(copies, dtype, divisor, nullptr), cudaSuccess);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      for (size_t i = 0; i < copies.size(); ++i) {
+        EXPECT_TRUE(expected[i].empty() ||
+                    std::memcmp(copies[i].to, expected[i].data(), expected[i].size()) == 0)
+            << NameOf(dtype) << " / " << divisor << ", copy " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hvdray
