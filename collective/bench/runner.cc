@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <new>
 
 #include "base/fd.h"
 #include "base/text.h"
@@ -39,7 +38,7 @@ std::optional<uint64_t> NumberAfter(std::string_view text, std::string_view name
 /// The value of each rank, in the order of ranks.
 Result<std::vector<int64_t>> GatherNumbers(Communicator& communicator, int64_t mine) {
   std::vector<int64_t> all(static_cast<size_t>(communicator.size()));
-  HVDRAY_RETURN_IF_ERROR(communicator.AllGather(&mine, all.data(), 1, DataType::kInt64));
+  HVDRAY_RETURN_IF_ERROR(communicator.HostSide().AllGather(&mine, all.data(), 1, DataType::kInt64));
   return all;
 }
 
@@ -86,15 +85,15 @@ Status CheckMemory(Communicator& communicator, const HostRoom& room, size_t max_
 
 Result<BenchRunner> BenchRunner::Make(Communicator& communicator, const BenchOptions& options,
                                       size_t max_bytes) {
-  BenchRunner runner(communicator, options);
-  try {
-    runner.first_.resize(max_bytes);
-    runner.second_.resize(max_bytes);
-  } catch (const std::exception&) {  // bad_alloc, length_error
-    return Status(ErrorCode::kOutOfResources,
-                  fmt::format("no memory for {} buffers of {}", kBuffers, SizeText(max_bytes)));
-  }
-  return runner;
+  const int device = communicator.device();
+  HVDRAY_ASSIGN_OR_RETURN(BenchMemory first, BenchMemory::Allocate(device, max_bytes));
+  HVDRAY_ASSIGN_OR_RETURN(BenchMemory second, BenchMemory::Allocate(device, max_bytes));
+  return BenchRunner(communicator, options, std::move(first), std::move(second));
+}
+
+char* BenchRunner::HostOf(const void* data) const {
+  const BenchMemory& memory = first_.Has(data) ? first_ : second_;
+  return memory.host() + (static_cast<const char*>(data) - memory.data());
 }
 
 int BenchRunner::Previous() const {
@@ -156,15 +155,15 @@ Result<size_t> BenchRunner::AgreeOnIterations(double seconds_a_call) {
                  static_cast<double>(kMostIterations));
   // Each rank has measured another time; rank 0's decides.
   auto iterations = static_cast<int64_t>(fit);
-  HVDRAY_RETURN_IF_ERROR(communicator_.Broadcast(&iterations, 1, DataType::kInt64, 0));
+  HVDRAY_RETURN_IF_ERROR(communicator_.HostSide().Broadcast(&iterations, 1, DataType::kInt64, 0));
   return static_cast<size_t>(iterations);
 }
 
 Result<Timing> BenchRunner::MeasureIn(const BenchCase& what, Place place) {
   const std::vector<Operation> calls = CallsOf(what, place);
   // Zeros stay zeros however often they are reduced in place.
-  std::memset(first_.data(), 0, what.bytes);
-  std::memset(second_.data(), 0, what.bytes);
+  HVDRAY_RETURN_IF_ERROR(first_.Clear(what.bytes));
+  HVDRAY_RETURN_IF_ERROR(second_.Clear(what.bytes));
   const int warmup = std::max(options_.warmup_iterations, options_.iterations > 0 ? 0 : 1);
   const auto start = Clock::now();
   for (int i = 0; i < warmup; ++i) {
@@ -180,8 +179,8 @@ Result<Timing> BenchRunner::MeasureIn(const BenchCase& what, Place place) {
     HVDRAY_RETURN_IF_ERROR(Call(calls));
     time_us = SecondsSince(begin) * 1e6;
   }
-  HVDRAY_RETURN_IF_ERROR(communicator_.AllReduce(times_us.data(), times_us.data(), iterations,
-                                                 DataType::kFloat64, ReduceOp::kMax));
+  HVDRAY_RETURN_IF_ERROR(communicator_.HostSide().AllReduce(
+      times_us.data(), times_us.data(), iterations, DataType::kFloat64, ReduceOp::kMax));
   Timing timing = TimingOf(what, communicator_.size(), std::move(times_us));
   if (options_.is_checking) {
     HVDRAY_ASSIGN_OR_RETURN(timing.wrong, Check(what, place));
@@ -192,9 +191,9 @@ Result<Timing> BenchRunner::MeasureIn(const BenchCase& what, Place place) {
 void BenchRunner::FillInput(const BenchCase& what, const std::vector<Operation>& calls) {
   const int rank = communicator_.rank();
   const int size = communicator_.size();
-  // Of the two halves of send_recv, the one that sends; the communicator has it const.
+  // Of the two halves of send_recv, the one that sends.
   const Operation& call = calls.front().send != nullptr ? calls.front() : calls.back();
-  char* input = const_cast<char*>(static_cast<const char*>(call.send));
+  char* input = HostOf(call.send);
   const auto blocks = [&](int from) {
     const size_t block = what.count * SizeOf(what.dtype);
     for (int to = 0; to < size; ++to) {
@@ -231,7 +230,7 @@ uint64_t BenchRunner::CountWrong(const BenchCase& what, const std::vector<Operat
   const int rank = communicator_.rank();
   const int size = communicator_.size();
   const Operation& call = calls.front().recv != nullptr ? calls.front() : calls.back();
-  const char* output = static_cast<const char*>(call.recv);
+  const char* output = HostOf(call.recv);
   const bool is_root = rank == what.root;
   const auto blocks = [&](int to_of_all) {
     uint64_t wrong = 0;
@@ -273,13 +272,17 @@ uint64_t BenchRunner::CountWrong(const BenchCase& what, const std::vector<Operat
 Result<uint64_t> BenchRunner::Check(const BenchCase& what, Place place) {
   const std::vector<Operation> calls = CallsOf(what, place);
   // What no call writes must not look right.
-  std::memset(first_.data(), 0xFF, what.bytes);
-  std::memset(second_.data(), 0xFF, what.bytes);
+  std::memset(first_.host(), 0xFF, what.bytes);
+  std::memset(second_.host(), 0xFF, what.bytes);
   FillInput(what, calls);
+  HVDRAY_RETURN_IF_ERROR(first_.Upload(what.bytes));
+  HVDRAY_RETURN_IF_ERROR(second_.Upload(what.bytes));
   HVDRAY_RETURN_IF_ERROR(Call(calls));
+  HVDRAY_RETURN_IF_ERROR(first_.Download(what.bytes));
+  HVDRAY_RETURN_IF_ERROR(second_.Download(what.bytes));
   auto wrong = static_cast<int64_t>(CountWrong(what, calls));
   HVDRAY_RETURN_IF_ERROR(
-      communicator_.AllReduce(&wrong, &wrong, 1, DataType::kInt64, ReduceOp::kSum));
+      communicator_.HostSide().AllReduce(&wrong, &wrong, 1, DataType::kInt64, ReduceOp::kSum));
   return static_cast<uint64_t>(wrong);
 }
 
@@ -297,7 +300,7 @@ Result<BenchRow> BenchRunner::Measure(const BenchCase& what) {
   return row;
 }
 
-double BenchRunner::CopyForAWhile(size_t bytes) {
+Result<double> BenchRunner::CopyForAWhile(size_t bytes) {
   // Small blocks are copied many at a time: reading the clock takes longer than copying them.
   const size_t batch = std::max<size_t>((size_t{64} << 10) / bytes, 1);
   const double limit = std::chrono::duration<double>(kCopyTime).count();
@@ -305,11 +308,7 @@ double BenchRunner::CopyForAWhile(size_t bytes) {
   double copied = 0;
   double took = 0;
   do {
-    for (size_t i = 0; i < batch; ++i) {
-      std::memcpy(second_.data(), first_.data(), bytes);
-      // The compiler must not drop a copy that the next one overwrites.
-      asm volatile("" : : "r"(second_.data()) : "memory");
-    }
+    HVDRAY_RETURN_IF_ERROR(second_.CopyFrom(first_, bytes, batch));
     copied += static_cast<double>(batch * bytes);
     took = SecondsSince(start);
   } while (took < limit);
@@ -319,17 +318,17 @@ double BenchRunner::CopyForAWhile(size_t bytes) {
 Result<BenchRunner::CopySpeed> BenchRunner::MeasureCopy(size_t bytes) {
   const auto known = copy_speeds_.find(bytes);
   if (known != copy_speeds_.end()) return known->second;
+  Communicator& host = communicator_.HostSide();
   CopySpeed best;
   // Whatever disturbs a copy makes it slower, and the limit is what is possible.
   for (int window = 0; window < kCopyWindows; ++window) {
     HVDRAY_RETURN_IF_ERROR(communicator_.Barrier());
-    const double mine = CopyForAWhile(bytes);
+    HVDRAY_ASSIGN_OR_RETURN(const double mine, CopyForAWhile(bytes));
     double mean = mine;
     double extremes[2] = {-mine, mine};
+    HVDRAY_RETURN_IF_ERROR(host.AllReduce(&mean, &mean, 1, DataType::kFloat64, ReduceOp::kAverage));
     HVDRAY_RETURN_IF_ERROR(
-        communicator_.AllReduce(&mean, &mean, 1, DataType::kFloat64, ReduceOp::kAverage));
-    HVDRAY_RETURN_IF_ERROR(
-        communicator_.AllReduce(extremes, extremes, 2, DataType::kFloat64, ReduceOp::kMax));
+        host.AllReduce(extremes, extremes, 2, DataType::kFloat64, ReduceOp::kMax));
     if (mean > best.mean_gbps) best = {-extremes[0], mean, extremes[1]};
   }
   copy_speeds_[bytes] = best;

@@ -9,10 +9,12 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
+#include "collective/bench/memory.h"
 #include "collective/bench/results.h"
 #include "collective/bench/sweep.h"
 #include "collective/communicator.h"
@@ -67,8 +69,12 @@ class BenchRunner {
  private:
   enum class Place : uint8_t { kOut, kIn };
 
-  BenchRunner(Communicator& communicator, const BenchOptions& options)
-      : communicator_(communicator), options_(options) {}
+  BenchRunner(Communicator& communicator, const BenchOptions& options, BenchMemory first,
+              BenchMemory second)
+      : communicator_(communicator),
+        options_(options),
+        first_(std::move(first)),
+        second_(std::move(second)) {}
 
   std::vector<Operation> CallsOf(const BenchCase& what, Place place);
   Status Call(const std::vector<Operation>& calls);
@@ -78,12 +84,13 @@ class BenchRunner {
   void FillInput(const BenchCase& what, const std::vector<Operation>& calls);
   uint64_t CountWrong(const BenchCase& what, const std::vector<Operation>& calls) const;
   int Previous() const;
-  double CopyForAWhile(size_t bytes);
+  char* HostOf(const void* data) const;
+  Result<double> CopyForAWhile(size_t bytes);
 
   Communicator& communicator_;
   BenchOptions options_;
-  std::vector<char> first_;
-  std::vector<char> second_;
+  BenchMemory first_;
+  BenchMemory second_;
   std::map<size_t, CopySpeed> copy_speeds_;
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/bench/runner.h"
 #include "collective/communicator.h"
 #include "tests/fakes/collective_suite.h"
 #include "tests/fakes/fake_gpu.h"
@@ -206,6 +207,26 @@ TEST(NcclCommunicatorStreamTest, WhatIsQueuedEndsWhenARankGivesUp) {
     }
     // The stream is free of it: its thread ends.
     (void)cudaStreamDestroy(stream);
+  });
+}
+
+TEST(NcclBenchTest, ResultsAreCheckedInTheGpusMemory) {
+  OnRanks(2, 60s, [](std::unique_ptr<Communicator> communicator) {
+    BenchOptions options;
+    options.iterations = 2;
+    auto runner = BenchRunner::Make(*communicator, options, 4096);
+    ASSERT_TRUE(runner.ok()) << runner.status().ToString();
+    for (const Collective kind : {Collective::kAllReduce, Collective::kAllToAll, Collective::kSend,
+                                  Collective::kScatter, Collective::kBroadcast}) {
+      const size_t ranks = kind == Collective::kAllToAll || kind == Collective::kScatter ? 2 : 1;
+      const auto row =
+          runner->Measure({kind, DataType::kFloat32, ReduceOp::kSum, 0, 1024 / ranks, 4096});
+      ASSERT_TRUE(row.ok()) << row.status().ToString();
+      for (const auto& timing : {row->out_of_place, row->in_place}) {
+        EXPECT_EQ(timing ? timing->wrong : 0, 0) << NameOf(kind);
+      }
+    }
+    EXPECT_GT(runner->MeasureCopy(4096)->least_gbps, 0);
   });
 }
 
