@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+import sys
 
 from harness import ROOT, Measure, Series, alternate, kill_session, timed, which
 from launch import environment
@@ -124,6 +125,23 @@ def first(context):
                     "≤ mpirun")]
 
 
+def gpu(context):
+    """The kernels beside the copies of a GPU: where this was built with CUDA, and there is one."""
+    load = context.bin_dir / "gpu_copies"
+    subprocess.run(["cmake", "--build", load.parent.parent, "--target", load.name], capture_output=True)
+    found = {}
+    for _ in range(context.rounds(3)):
+        done = subprocess.run([load], capture_output=True, text=True, timeout=300) if load.exists() else None
+        if done is None or done.returncode != 0:
+            print(f"== collective.gpu: {done.stderr.strip() if done else 'built without NCCL'}", file=sys.stderr)
+            return []
+        for name, value in json.loads(done.stdout).items():
+            found.setdefault(name, []).append(value)
+    copy = found.pop("cudaMemcpy")
+    return [Measure(f"GPU: {name} of 256 MiB, read and written", "µs", [Series("hvdray", values), Series("cudaMemcpy", copy)],
+                    "≤ 1.18 × cudaMemcpy: 85 % of its bandwidth") for name, values in found.items()]
+
+
 MEASURES = {
     "collective.two": two_ranks,
     "collective.four": four_ranks,
@@ -132,4 +150,5 @@ MEASURES = {
     "collective.hosts": hosts,
     "collective.tensors": tensors,
     "collective.first": first,
+    "collective.gpu": gpu,
 }
