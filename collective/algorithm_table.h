@@ -15,7 +15,7 @@ namespace hvdray {
 struct AlgorithmTable {
   /// Shared memory: up to it all ranks read all. Of two ranks, which have a processor each nearly
   /// always, so that an exchange costs less than to read twice; and of more.
-  uint64_t shm_direct_of_two = uint64_t{4} << 10;
+  uint64_t shm_direct_of_two = uint64_t{8} << 10;
   uint64_t shm_direct = uint64_t{16} << 10;
   /// Network: up to it recursive doubling; then halving and doubling, until there is this much for
   /// each rank: then a ring.

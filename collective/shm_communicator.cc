@@ -42,7 +42,8 @@ class ShmCommunicator : public Communicator {
   explicit ShmCommunicator(std::unique_ptr<ShmSegment> segment)
       : Communicator(segment->rank(), segment->size()),
         segment_(std::move(segment)),
-        sources_(static_cast<size_t>(size())) {
+        sources_(static_cast<size_t>(size())),
+        own_place_(static_cast<size_t>(segment_->rank())) {
     UseTable({});
     segment_->Post(ShmSegment::kWritten, step_);
   }
@@ -51,8 +52,8 @@ class ShmCommunicator : public Communicator {
   void Abort() override { segment_->Abort(); }
 
   void UseTable(const AlgorithmTable& table) override {
-    direct_bytes_ = std::min<size_t>(size() == 2 ? table.shm_direct_of_two : table.shm_direct,
-                                     ShmSegment::kSlotBytes);
+    direct_bytes_ = size() == 2 ? std::min<size_t>(table.shm_direct_of_two, ShmSegment::kPlaceBytes)
+                                : std::min<size_t>(table.shm_direct, ShmSegment::kSlotBytes);
   }
 
  private:
@@ -62,9 +63,9 @@ class ShmCommunicator : public Communicator {
       case Collective::kAllReduce:
         // One exchange instead of two, for more to read.
         if (operation.count * SizeOf(operation.dtype) <= direct_bytes_) {
-          return AllReduceDirectly(operation);
+          return size() == 2 ? PairDirectly(operation) : AllReduceDirectly(operation);
         }
-        return ReduceByOwners(operation);
+        return size() == 2 ? PairByOwners(operation) : ReduceByOwners(operation);
       case Collective::kReduce:
       case Collective::kReduceScatter:
         return ReduceByOwners(operation);
@@ -163,7 +164,9 @@ class ShmCommunicator : public Communicator {
         [&](size_t, uint32_t step) -> Status {
           HVDRAY_RETURN_IF_ERROR(segment_->WaitAll(ShmSegment::kWritten, step));
           for (int peer = 0; peer < size(); ++peer) {
-            sources_[static_cast<size_t>(peer)] = Slot(peer, step);
+            // What a rank has written, the others read now: its own it has elsewhere.
+            sources_[static_cast<size_t>(peer)] =
+                peer == rank() ? operation.send : Slot(peer, step);
           }
           FindReduce(operation.dtype, operation.op)(sources_.data(), sources_.size(),
                                                     operation.recv, operation.count,
@@ -175,6 +178,63 @@ class ShmCommunicator : public Communicator {
   // The slot that gets what `owner` reduces.
   char* ResultOf(size_t owner, uint32_t step) const {
     return Slot(static_cast<int>((owner + 1) % static_cast<size_t>(size())), step);
+  }
+
+  // Two ranks have two places that they write in turn, and no slots. A rank writes a line best when
+  // it is the one that has read it last: then no other processor has to give it up. own_place_ is
+  // the one that this rank has read to the end; the other rank may still read in its own.
+
+  // Each writes all it has, and reads all that the other has: then the places change hands.
+  Status PairDirectly(const Operation& operation) {
+    if (operation.count == 0) return {};
+    ++steps_without_slot_;
+    std::memcpy(segment_->Place(own_place_), operation.send,
+                operation.count * SizeOf(operation.dtype));
+    segment_->Post(ShmSegment::kWritten, ++step_);
+    own_place_ = 1 - own_place_;
+    HVDRAY_RETURN_IF_ERROR(segment_->Wait(1 - rank(), ShmSegment::kWritten, step_));
+    sources_[static_cast<size_t>(rank())] = operation.send;
+    sources_[static_cast<size_t>(1 - rank())] = segment_->Place(own_place_);
+    FindReduce(operation.dtype, operation.op)(sources_.data(), 2, operation.recv, operation.count,
+                                              DivisorOf(operation));
+    return {};
+  }
+
+  // Of each round each rank owns a half: it gets the other's numbers for it in that one's place,
+  // and leaves the result there.
+  Status PairByOwners(const Operation& operation) {
+    const size_t element = SizeOf(operation.dtype);
+    const size_t most = ShmSegment::kPlaceBytes / element;
+    const size_t line = kCacheLine / element;
+    const ReduceFunction reduce = FindReduce(operation.dtype, operation.op);
+    const auto* send = static_cast<const char*>(operation.send);
+    auto* recv = static_cast<char*>(operation.recv);
+    const int peer = 1 - rank();
+    char* own_place = segment_->Place(own_place_);
+    char* peer_place = segment_->Place(1 - own_place_);
+    for (size_t start = 0; start < operation.count;) {
+      const size_t left = operation.count - start;
+      const size_t half = std::min(most, ((left + 1) / 2 + line - 1) / line * line);
+      const Range halves[] = {RangeOf(0, half, left), RangeOf(1, half, left)};
+      const Range mine = halves[rank()];
+      const Range theirs = halves[peer];
+      const size_t mine_at = (start + mine.start) * element;
+      const size_t theirs_at = (start + theirs.start) * element;
+      ++steps_without_slot_;
+      if (theirs.count > 0) std::memcpy(own_place, send + theirs_at, theirs.count * element);
+      segment_->Post(ShmSegment::kWritten, ++step_);
+      HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, ShmSegment::kWritten, step_));
+      sources_[static_cast<size_t>(rank())] = send + mine_at;
+      sources_[static_cast<size_t>(peer)] = peer_place;
+      if (mine.count > 0) {
+        ReduceTwice(reduce, element, mine.count, DivisorOf(operation), peer_place, recv + mine_at);
+      }
+      segment_->Post(ShmSegment::kReduced, step_);
+      HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, ShmSegment::kReduced, step_));
+      if (theirs.count > 0) std::memcpy(recv + theirs_at, own_place, theirs.count * element);
+      start += mine.count + theirs.count;
+    }
+    return {};
   }
 
   // Reduces sources_ to `shared` and copies that to `own` (unless nullptr) while it is in the
@@ -453,6 +513,7 @@ class ShmCommunicator : public Communicator {
   uint32_t steps_without_slot_ = 0;
   uint32_t step_ = 1;  // The last that is used; 1 is the one of joining.
   std::vector<const void*> sources_;
+  size_t own_place_;
 };
 
 }  // namespace

@@ -66,6 +66,7 @@ struct Layout {
   size_t counters;
   size_t ring_counters;
   size_t slots;
+  size_t places;
   size_t rings;
   size_t ring_bytes;
   size_t end;
@@ -94,7 +95,8 @@ Layout LayoutFor(size_t size) {
   layout.ring_counters =
       layout.counters + RoundUp(size * ShmSegment::kPhases * sizeof(ShmCounter), kPage);
   layout.slots = layout.ring_counters + RoundUp(size * size * 2 * sizeof(ShmCounter), kPage);
-  layout.rings = layout.slots + size * ShmSegment::kSlots * ShmSegment::kSlotBytes;
+  layout.places = layout.slots + size * ShmSegment::kSlots * ShmSegment::kSlotBytes;
+  layout.rings = layout.places + (size == 2 ? 2 * ShmSegment::kPlaceBytes : 0);
   layout.ring_bytes = ring_bytes;
   layout.end = layout.rings + size * size * ring_bytes;
   return layout;
@@ -181,6 +183,7 @@ ShmSegment::ShmSegment(UniqueFd fd, char* memory, size_t bytes, int rank, int si
   counters_ = reinterpret_cast<ShmCounter*>(memory + layout.counters);
   ring_counters_ = reinterpret_cast<ShmCounter*>(memory + layout.ring_counters);
   slots_ = memory + layout.slots;
+  places_ = memory + layout.places;
   rings_ = memory + layout.rings;
   ring_bytes_ = layout.ring_bytes;
   const bool is_alone_on_processor = size <= ProcessorCount();

@@ -4,8 +4,8 @@
 // memory.
 //
 // The memory: a header, three counters for each rank, two for each ordered pair of ranks, kSlots
-// slots of kSlotBytes for each rank, a ring of bytes for each ordered pair (its pages are taken
-// with the pair's first message).
+// slots of kSlotBytes for each rank, two places of kPlaceBytes where there are two ranks, a ring of
+// bytes for each ordered pair (its pages are taken with the pair's first message).
 //
 // A counter only grows, and only its owner adds to it: what a rank has written before it posts a
 // step can be read by all who have seen that step. Bit 31 says that the owner will post no more.
@@ -38,6 +38,7 @@ class ShmSegment {
  public:
   static constexpr size_t kSlots = 4;
   static constexpr size_t kSlotBytes = size_t{256} << 10;
+  static constexpr size_t kPlaceBytes = size_t{512} << 10;
   static constexpr size_t kTokenBytes = 32;
 
   /// What a rank has done for a step.
@@ -71,6 +72,9 @@ class ShmSegment {
   char* Slot(int rank, uint32_t step) const {
     return slots_ + (static_cast<size_t>(rank) * kSlots + step % kSlots) * kSlotBytes;
   }
+
+  /// Of two ranks: one of two places. Who writes it is for them to know.
+  char* Place(size_t index) const { return places_ + index * kPlaceBytes; }
 
   /// Says that this rank has done `phase` of `step`: steps of a phase only grow.
   void Post(Phase phase, uint32_t step) { Post(CounterOf(rank_, phase), step); }
@@ -135,6 +139,7 @@ class ShmSegment {
   ShmCounter* counters_;
   ShmCounter* ring_counters_;
   char* slots_;
+  char* places_;
   char* rings_;
   size_t ring_bytes_;
   int spins_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <random>
 #include <span>
 #include <thread>
 #include <vector>
@@ -71,6 +72,42 @@ TEST_P(ShmCommunicatorTest, ManyOperationsInARowKeepTheirSlotsApart) {
                                  ReduceOp::kSum)
                       .ok());
       EXPECT_EQ(values.back(), static_cast<int64_t>(root + round) * communicator.size());
+    }
+  });
+}
+
+// What they all-reduce goes through places that change hands, beside the slots of all else.
+TEST(ShmPairTest, SizesAndOperationsInAnyOrderKeepTheirPlacesApart) {
+  auto ranks = MakeRanks(2);
+  OnAll(ranks, [](Communicator& communicator) {
+    std::mt19937 random(7);  // the same on both
+    std::vector<int32_t> values(700000);
+    for (int round = 0; round < 300; ++round) {
+      const size_t count = std::uniform_int_distribution<size_t>(
+          1, round % 20 == 0 ? values.size() : 1U << random() % 16)(random);
+      AlgorithmTable table;
+      if (round % 3 == 0) table.shm_direct_of_two = random() % 100000;
+      communicator.UseTable(table);
+      const auto at = [&](size_t i, int rank) {
+        return static_cast<int32_t>(i * 3 + static_cast<size_t>(round * 5 + rank * 11));
+      };
+      for (size_t i = 0; i < count; ++i) values[i] = at(i, communicator.rank());
+      const unsigned kind = random() % 4;
+      Status status;
+      if (kind == 0) {
+        status = communicator.Broadcast(values.data(), count, DataType::kInt32, round % 2);
+      } else {
+        status = communicator.AllReduce(values.data(), values.data(), count, DataType::kInt32,
+                                        ReduceOp::kSum);
+      }
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(values[i], kind == 0 ? at(i, round % 2) : at(i, 0) + at(i, 1))
+            << i << " of " << count;
+      }
+      if (kind == 1) {
+        ASSERT_TRUE(communicator.Barrier().ok());
+      }
     }
   });
 }
