@@ -93,6 +93,7 @@ void LocalGang::Start() {
     if (!sweeper_) ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
   });
   if (!start_.preload.empty() && handlers_.find_server && !start_.workers.empty()) PlanServer();
+  MakePumps();
   StartSome();
 }
 
@@ -101,7 +102,6 @@ void LocalGang::PlanServer() {
       PlanForkServer(start_, environment_.shared(), environment_.ForWorker(start_.workers[0], 0));
   if (plan.ok()) {
     server_plan_ = std::move(plan).value();
-    MakePumps();
   } else {
     Send(wire::Warmed{.why = plan.status().message()});
   }
@@ -113,7 +113,7 @@ int LocalGang::PipeBytes() const {
   return share > kKernelPipeBytes ? std::min(share, kLargestPipeBytes) : 0;
 }
 
-// What comes for a worker while it waits for the fork server is kept.
+// What comes for a worker before it is started, in a later turn or by a fork server, is kept.
 void LocalGang::MakePumps() {
   for (const wire::WorkerSlot& slot : start_.workers) {
     if (slot.rank == start_.stdin_rank)

@@ -58,6 +58,10 @@ executor.shutdown()
 """)
 
 
+def test_there_may_be_more_workers_than_are_started_at_once(programs):
+    programs.run("assert hvdray.run(rank, num_proc=20) == list(range(20))")
+
+
 def test_classes_of_the_program_keep_their_identity(programs):
     programs.run("""
 class Point:

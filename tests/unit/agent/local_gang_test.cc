@@ -282,6 +282,27 @@ TEST_F(ChannelGangTest, SixtyFourWorkersHaveOneEach) {
   EXPECT_EQ(ended_.size(), 3U * kWorkers);
 }
 
+TEST_F(ChannelGangTest, WhatComesBeforeItsWorkerIsStartedIsKept) {
+  constexpr int kWorkers = 64;  // some of them are started in a later turn of the loop
+  StartShell(kWorkers, "read -r -u $HVDRAY_CHANNEL_FD line; echo \"$line\" >&$HVDRAY_CHANNEL_FD");
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    ASSERT_TRUE(WriteChannel(rank, "for " + std::to_string(rank) + "\n").ok());
+  }
+  ASSERT_TRUE(WaitUntilStopped());
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_EQ(FromChannel(rank), "for " + std::to_string(rank) + "\n");
+  }
+}
+
+TEST_F(ChannelGangTest, WhatCameForAWorkerThatIsNotStartedIsGrantedAgain) {
+  constexpr int kWorkers = 64;
+  StartShell(kWorkers, "exec sleep 60");
+  ASSERT_TRUE(WriteChannel(kWorkers - 1, "too early").ok());
+  gang_->Stop(Duration::zero());
+  ASSERT_TRUE(WaitUntilStopped());
+  EXPECT_EQ(channel_credit_, 9U);
+}
+
 TEST_F(ChannelGangTest, AFullChannelHoldsItsWriterAndNotTheOutput) {
   constexpr size_t kBytes = 3 << 20;
   is_credit_returned_ = false;
