@@ -13,7 +13,7 @@ import warnings
 from collections import deque
 from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
-from ._errors import HvdrayError, SerializationError, WorkerDied, WorkerError, with_class_of
+from ._errors import HvdrayError, SerializationError, WorkerDied, WorkerError, show_traceback, with_class_of
 from ._launcher import Gang, Launcher
 from ._payload import loads
 
@@ -327,6 +327,7 @@ def error_of(answer: Answer, rank: int, host: str, pid: int, wants_json: bool) -
         raised = with_class_of(_exception_of(answer, text, wants_json), f"{where} raised {text}")
     raised.rank, raised.host, raised.pid = rank, host, pid
     raised.traceback = told.get("traceback", "")
+    show_traceback(raised)
     if told.get("module"):
         name = told["module"].partition(".")[0]
         raised.hint = f"install {name} on {raised.host}, or send its code along: hvdray.ship({name})"

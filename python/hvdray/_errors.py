@@ -69,6 +69,13 @@ class WorkerDied(WorkerError):
     last_stderr: list[str] = []  # lines
 
 
+class WorkerTraceback(Exception):
+    """Not raised: the cause of a function's exception, which has no traceback here, so that what prints it shows the worker's."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
 def _remake(kind: type[HvdrayError], message: str, state: dict[str, Any]) -> HvdrayError:
     error = kind(message)
     error.__dict__.update(state)
@@ -82,6 +89,12 @@ def with_class_of(cause: BaseException, message: str) -> WorkerError:
         error = WorkerError(message)
     error.__cause__ = cause
     return error
+
+
+def show_traceback(error: WorkerError) -> None:
+    """From now on, whatever prints the error prints the worker's traceback first."""
+    if error.__cause__ is not None and error.traceback:
+        error.__cause__.__cause__ = WorkerTraceback(error.traceback)
 
 
 def _combined(cause: Exception, message: str) -> Optional[WorkerError]:
@@ -108,4 +121,5 @@ def _reduce(error: WorkerError) -> Any:
 def _recombine(cause: BaseException, message: str, state: dict[str, Any]) -> WorkerError:
     error = with_class_of(cause, message)
     error.__dict__.update(state)
+    show_traceback(error)
     return error

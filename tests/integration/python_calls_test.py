@@ -191,6 +191,18 @@ with hvdray.Executor(2) as executor:
 """)
 
 
+def test_who_catches_no_error_sees_the_line_of_the_worker(programs):
+    result = programs.run("""
+import pickle, traceback
+def f():
+    raise ValueError("bad")  # here
+error = raised(ValueError, lambda: hvdray.run(f, num_proc=1))
+assert error.traceback in "".join(traceback.format_exception(pickle.loads(pickle.dumps(error))))
+raise error
+""", code=1)
+    assert '    raise ValueError("bad")  # here\n' in result.errors.partition("direct cause")[0], result.errors
+
+
 def test_one_rank_raises_and_the_other_sleeps_or_does_not_listen(programs):
     programs.run("""
 def f(is_deaf):
