@@ -330,7 +330,9 @@ def error_of(answer: Answer, rank: int, host: str, pid: int, wants_json: bool) -
     show_traceback(raised)
     if told.get("module"):
         name = told["module"].partition(".")[0]
-        raised.hint = f"install {name} on {raised.host}, or send its code along: hvdray.ship({name})"
+        raised.hint = f"install {name} on {raised.host}"
+        if name in sys.modules:
+            raised.hint += f", or send its code along: hvdray.ship({name})"
     return raised
 
 

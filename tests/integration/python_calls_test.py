@@ -336,7 +336,7 @@ with hvdray.Executor(2) as executor:
     error = raised(hvdray.WorkerError, lambda: executor.run(f, ("lock",)))
     assert "ValueError: <unlocked" in str(error)
     error = raised(ModuleNotFoundError, lambda: executor.run(f, ("module",)))
-    assert "nonexistent_module on localhost" in error.hint and "hvdray.ship" in error.hint, error.hint
+    assert error.hint == "install nonexistent_module on localhost", error.hint
     import copy, pickle
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(again, ModuleNotFoundError) and again.rank == error.rank and str(again) == str(error)
@@ -697,13 +697,19 @@ def test_modules_of_the_users_own(programs, tmp_path):
     (tmp_path / "beside.py").write_text("def f(): return 'beside'")
     (away / "shipped.py").write_text("def f(): return 'shipped'")
     programs.run(f"""
-import beside
+import beside, types
 sys.path.append({str(away)!r})
 import shipped
 hvdray.ship(shipped)
 sys.path.remove({str(away)!r})
 assert hvdray.run(beside.f, num_proc=1) == ["beside"]
 assert hvdray.run(shipped.f, num_proc=1) == ["shipped"]
+sys.modules["made"] = made = types.ModuleType("made")
+exec("def f(): return 'made'", made.__dict__)
+error = raised(ModuleNotFoundError, lambda: hvdray.run(made.f, num_proc=1))
+assert error.hint == "install made on localhost, or send its code along: hvdray.ship(made)", error.hint
+hvdray.ship(made)
+assert hvdray.run(made.f, num_proc=1) == ["made"]
 """, cwd=here)
 
 
