@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ._pool import Pool
 
 GRACE_S = 5.0
+NOT_EXECUTED = "HVD-E0301"
+PYTHON_OF_RAY = "@python"  # of hvdray serve: that of the node's Ray
 CALL = ["fn", "args", "kwargs"]
 DEFAULTS: dict[str, Any] = {"num_workers_per_host": 1, "cpus_per_worker": 1, "use_gpu": False, "output": "auto"}  # others: None
 
@@ -84,7 +86,7 @@ class Executor:
             ("min_workers", min_workers),
             ("max_workers", max_workers),
         ):
-            _check_number(name, number)
+            check_number(name, number)
         check_no_job(options or {}, "an executor")
         self._init_state(pool, env, results)
         given: dict[str, Any] = {
@@ -146,7 +148,7 @@ class Executor:
             self._options["np"] = num_workers
         if working_dir is not None:
             self._options["cwd"] = working_dir
-        self._python = python or ("@python" if self._is_on_ray else sys.executable)
+        self._python = python or (PYTHON_OF_RAY if self._is_on_ray else sys.executable)
         self._output = output
         _living.add(self)
 
@@ -219,7 +221,8 @@ class Executor:
                 raise HvdrayError("the executor has been started already", hint="restart() begins anew")
             self._env.update(checked_env(extra_env_vars))
             if executable_cls is not None:
-                self._executable = (executable_cls, tuple(executable_args or ()), dict(executable_kwargs or {}))
+                names = ("executable_cls", "executable_args", "executable_kwargs")
+                self._executable = checked_call(executable_cls, executable_args, executable_kwargs, names)
             self._start_now(None)
 
     def _start_now(self, deadline: Optional[float]) -> None:
@@ -300,25 +303,26 @@ class Executor:
     ) -> list[Any]:
         """fn(*args, **kwargs) on all workers; the values by rank. Each of `callbacks` is called here, by the thread that
         waits, with each value that a worker logs (hvdray.ray.ray_logger)."""
-        what = (fn, tuple(args or ()), dict(kwargs or {}))
+        what = checked_call(fn, args, kwargs)
         return self._run_call("run", what, None, self._limits(timeout), callbacks=callbacks)
 
     def _run_once(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Optional[Mapping[str, Any]]) -> list[Any]:
         """The only call: a failure need not leave workers that can be used."""
-        what = (fn, tuple(args), dict(kwargs or {}))
+        what = checked_call(fn, args, kwargs)
         return self._run_call("run", what, None, Limits(self._grace(), is_ended_at_once=True))
 
     def execute(
         self, fn: Callable[[Any], Any], callbacks: Optional[Callbacks] = None, *, timeout: Optional[float] = None
     ) -> list[Any]:
         """fn(object made by start()) on all workers; the values by rank. `callbacks`: as for run()."""
+        fn = checked_call(fn)[0]
         return self._run_call("execute", fn, None, self._limits(timeout), callbacks=callbacks)
 
     def execute_single(self, fn: Callable[[Any], Any], *, timeout: Optional[float] = None) -> Any:
         """The same on rank 0; its value."""
         if self._min_workers is not None:
             raise NotImplementedError("Elastic mode does not support execute_single. Please use the execute method instead")
-        return self._run_call("execute", fn, [0], self._limits(timeout))[0]
+        return self._run_call("execute", checked_call(fn)[0], [0], self._limits(timeout))[0]
 
     def run_remote(
         self,
@@ -335,7 +339,7 @@ class Executor:
             with self._turn:
                 self._need_start()
         futures: list[concurrent.futures.Future[Any]] = [concurrent.futures.Future() for _ in range(self._size)]
-        what = (fn, tuple(args or ()), dict(kwargs or {}))
+        what = checked_call(fn, args, kwargs)
         payload = dumps(what, CALL)  # Now: the caller may change them.
 
         def go() -> None:
@@ -429,7 +433,7 @@ class Executor:
                 self._launcher = None
                 self._close(launcher)
                 raise gang.why
-            raise died(gang)
+            raise self._not_begun(gang)
         try:
             call.wait(launcher, gang, self._limits(None))
             self._settle(call, launcher, gang)
@@ -438,6 +442,12 @@ class Executor:
         except BaseException:
             self._end_gang()  # Without their objects they are of no use.
             raise
+
+    def _not_begun(self, gang: Gang) -> HvdrayError:
+        error = died(gang, list(gang.exited))
+        if error.code == NOT_EXECUTED and self._python != PYTHON_OF_RAY:
+            error.hint = f"the Python of the workers is {self._python}; python= of an Executor, executable= of hvdray.run names another"
+        return error
 
     def _launch(self, words: Sequence[str] = ()) -> Launcher:
         broker = None
@@ -602,11 +612,24 @@ def _check_once(name: str, value: Any, options: Iterable[str]) -> None:
             raise ValueError(f"{name} and options[{option!r}] are both given")
 
 
-def _check_number(name: str, value: Any) -> None:
+def check_number(name: str, value: Any) -> None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value is not None and value < 1:
         raise ValueError(f"{name} must be 1 or more, not {value}")
+
+
+def checked_call(
+    fn: Any, args: Any = None, kwargs: Any = None, names: Sequence[str] = ("fn", "args", "kwargs")
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Raises TypeError for what each worker would raise it for, with the name of the parameter."""
+    if not callable(fn):
+        raise TypeError(f"{names[0]} must be callable, not {type(fn).__name__}: workers call it")
+    if isinstance(args, (str, bytes)) or not isinstance(args, (Iterable, type(None))):
+        raise TypeError(f"{names[1]} must be a list or tuple of arguments, not {type(args).__name__}")
+    if not isinstance(kwargs, (Mapping, type(None))):
+        raise TypeError(f"{names[2]} must be a dict of arguments, not {type(kwargs).__name__}")
+    return fn, () if args is None else tuple(args), {} if kwargs is None else dict(kwargs)
 
 
 def _has_ray() -> bool:
@@ -665,4 +688,6 @@ def _hosts_text(hosts: Hosts) -> str:
         return hosts
     if isinstance(hosts, Mapping):
         return ",".join(f"{host}:{slots}" for host, slots in hosts.items())
+    if not isinstance(hosts, (list, tuple)) or not all(isinstance(host, str) for host in hosts):
+        raise TypeError(f'hosts must be "a:4,b:4", ["a:4", "b:4"] or {{"a": 4, "b": 4}}, not {hosts!r}')
     return ",".join(hosts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Se
 
 from ._elastic import settle_limits
 from ._errors import WorkerDied, WorkerError
-from ._executor import GRACE_S, Executor, checked_env, seconds
+from ._executor import GRACE_S, Executor, check_number, checked_call, checked_env, seconds
 from ._ray_job import asks_for_job, check_alone, run_as_job
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ def run(
     num_proc = _renamed("np", np, "num_proc", num_proc)
     min_num_proc = _renamed("min_np", min_np, "min_num_proc", min_num_proc)
     max_num_proc = _renamed("max_np", max_np, "max_num_proc", max_num_proc)
+    for name, number in (("num_proc", num_proc), ("min_num_proc", min_num_proc), ("max_num_proc", max_num_proc)):
+        check_number(name, number)
+    checked_call(func, args, kwargs, ("func", "args", "kwargs"))
     is_elastic = min_num_proc is not None or bool(host_discovery_script)
     least = (min_num_proc if min_num_proc is not None else num_proc or 1) if is_elastic else None
     if network_interface:

@@ -338,7 +338,7 @@ for kind, arguments, said in (
     (ValueError, dict(max_workers=2), "`max_workers` provided without any positive `min_workers`"),
     (ValueError, dict(num_workers=2, min_workers=2), "Both `min_workers` and `num_workers` provided"),
     (ValueError, dict(min_workers=0), "min_workers must be 1 or more"),
-    (TypeError, dict(min_workers="2"), "min_workers must be a number"),
+    (TypeError, dict(min_workers="2"), "min_workers must be an int"),
     (ValueError, dict(min_workers=1, options={"min_np": 1}), "both given"),
     (ValueError, dict(min_workers=1, hosts="a:1", options={"host_discovery_script": "true"}), "both given"),
     (ValueError, dict(num_workers=1, options={"min_np": 1}), "give min_workers"),
