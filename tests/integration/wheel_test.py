@@ -5,11 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from python_program import ROOT
 
-# What a newcomer types first: README.md, "From Python".
+# The first steps of a newcomer.
 PROGRAM = """\
 import hvdray, os, sys
 
@@ -30,6 +31,14 @@ for k in range(5):
 print(values)
 executor.shutdown()
 """
+
+
+def readme_lines():
+    """What README.md has newcomers type first."""
+    below = (ROOT / "README.md").read_text().split("\nFrom Python, after ", 1)[1].splitlines()
+    first = next(n for n, line in enumerate(below) if line.startswith("    "))
+    end = next(n for n, line in enumerate(below) if n > first and line and not line.startswith("    "))
+    return textwrap.dedent("\n".join(below[first:end]))
 
 
 def output_of(*command, **more):
@@ -67,12 +76,12 @@ def test_its_programs_need_nothing_but_glibc(installed):
     assert "statically linked" in agent.stdout or "not a dynamic executable" in agent.stderr, agent
 
 
-def test_ten_lines_run_without_network_and_compiler(installed, tmp_path):
+def test_the_lines_of_the_readme_run_without_network_and_compiler(installed, tmp_path):
     program = tmp_path / "first.py"
-    program.write_text(PROGRAM)
+    program.write_text(readme_lines() + PROGRAM)
     inside = f"/usr/sbin/ip link set lo up && exec env -i PATH={installed}/bin HOME={tmp_path} python {program}"
     out = output_of("unshare", "-n", "/bin/sh", "-c", inside, cwd=tmp_path)
-    assert out.splitlines() == ["[(0, 7), (1, 7)]", str(installed / "bin"), "[20, 20]"]
+    assert out.splitlines() == ["[('0', 7), ('1', 7)]", "[11, 11]", "[(0, 7), (1, 7)]", str(installed / "bin"), "[20, 20]"]
 
 
 def test_it_installs_and_runs_under_other_pythons_on_a_bare_machine(wheel, installed, other_pythons, tmp_path):
