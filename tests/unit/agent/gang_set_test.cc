@@ -235,7 +235,7 @@ TEST_F(GangSetTest, FixedGangThatEndsByItselfIsToldAndItsStopComesTooLate) {
 TEST_F(GangSetTest, StopWorkersEndsThatWorkerWithItsGroupAndNobodyElse) {
   StartReady(1, {10, 11, 12}, "stubborn");
   StartReady(2, {13}, "stubborn");
-  EXPECT_EQ(Processes(), 8U);
+  ASSERT_TRUE(WaitForProcesses(8));
   gangs_->StopWorkers({{11, 77}, 20});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.contains(11); }));
   EXPECT_EQ(exits_[11].status.signal, SIGKILL);
@@ -255,7 +255,7 @@ TEST_F(GangSetTest, WhatIsLeftOfTheGroupOfAStoppedWorkerIsKilledAfterTheGrace) {
                                               "echo ready; wait"}))
                   .ok());
   ASSERT_TRUE(WaitUntilReady({10, 11}));
-  EXPECT_EQ(Processes(), 4U);
+  ASSERT_TRUE(WaitForProcesses(4));
   gangs_->StopWorkers({{10}, 50});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return exits_.contains(10); }));
   EXPECT_EQ(exits_[10].status.signal, SIGTERM);
