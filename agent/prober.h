@@ -61,6 +61,7 @@ class Prober {
   };
   void Begin(size_t index, const wire::ProbeTarget& target);
   void OnWritable(size_t index);
+  void OnTimeout();
   void Finish(size_t index, int error);
   void Answer();
 

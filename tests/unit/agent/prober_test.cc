@@ -96,6 +96,15 @@ TEST_F(ProberTest, OutcomesStandInTheOrderOfTheTargetsAndShareOneDeadline) {
                                                  {ProbeStage::kRefused, ECONNREFUSED}}));
 }
 
+// More than a turn of the loop looks at; the kernel has made all of them before the first.
+TEST_F(ProberTest, ConnectionsThatCameInTimeCountHoweverLateTheyAreSeen) {
+  const auto listener = ProbeListener::Open(*loop_);
+  ASSERT_TRUE(listener.ok());
+  const std::vector<wire::ProbeTarget> targets(wire::kMaxProbeTargets,
+                                               {"127.0.0.1", "127.0.0.1", (*listener)->port()});
+  EXPECT_EQ(Run(targets, 0), (std::vector<ProbeOutcome>(targets.size(), {ProbeStage::kOk, 0})));
+}
+
 TEST_F(ProberTest, NoTargetsAreAnsweredByNoOutcomes) { EXPECT_TRUE(Run({}).empty()); }
 
 TEST_F(ProberTest, DestroyedBeforeItsEndItNeverAnswers) {
