@@ -150,7 +150,7 @@ class HierarchicalCommunicator : public Communicator {
   void Divide(const Operation& operation, void* data, size_t count) const {
     if (operation.op != ReduceOp::kAverage || count == 0) return;
     const void* sources[] = {data};
-    FindReduce(operation.dtype, operation.op)(sources, 1, data, count, size());
+    FindReduce(operation.dtype, operation.op)(sources, 1, data, nullptr, count, size());
   }
 
   Status AllReduceOf(const Operation& operation) {

@@ -158,13 +158,13 @@ class NetworkCommunicator : public Communicator {
   static void Combine(ReduceFunction reduce, const void* lower, const void* upper, void* dst,
                       size_t count) {
     const void* sources[] = {lower, upper};
-    reduce(sources, 2, dst, count, 1);
+    reduce(sources, 2, dst, nullptr, count, 1);
   }
 
   void Divide(const Operation& operation, void* data, size_t count) const {
     if (operation.op != ReduceOp::kAverage || count == 0) return;
     const void* sources[] = {data};
-    FindReduce(operation.dtype, operation.op)(sources, 1, data, count, size());
+    FindReduce(operation.dtype, operation.op)(sources, 1, data, nullptr, count, size());
   }
 
   // The largest power of two of ranks take part in halvings and doublings; a rank above it stands
@@ -294,7 +294,8 @@ class NetworkCommunicator : public Communicator {
           const void* sources[] = {ready, ring.own[step] + piece.start};
           char* sum = ring.sums[step] + piece.start;
           const bool is_whole = step + 1 == ring.reduced;
-          reduce(sources, 2, sum, piece.size / element, is_whole ? DivisorOf(operation) : 1);
+          reduce(sources, 2, sum, nullptr, piece.size / element,
+                 is_whole ? DivisorOf(operation) : 1);
           ready = sum;
         }
         if (goes_on) HVDRAY_RETURN_IF_ERROR(outbounds[step + 1]->Put(ready, piece.size));
@@ -510,7 +511,7 @@ class NetworkCommunicator : public Communicator {
         if (inbound) {
           HVDRAY_RETURN_IF_ERROR(inbound->Wait());
           const void* sources[] = {partial + piece.start, ready};
-          reduce(sources, 2, sum + piece.start, piece.size / element,
+          reduce(sources, 2, sum + piece.start, nullptr, piece.size / element,
                  is_root ? DivisorOf(operation) : 1);
           ready = sum + piece.start;
         }
@@ -537,7 +538,7 @@ class NetworkCommunicator : public Communicator {
       HVDRAY_RETURN_IF_ERROR(Exchange(static_cast<int>(to), send + to * bytes, bytes,
                                       static_cast<int>(from), theirs + from * bytes, bytes));
     }
-    FindReduce(operation.dtype, operation.op)(sources.data(), Ranks(), operation.recv,
+    FindReduce(operation.dtype, operation.op)(sources.data(), Ranks(), operation.recv, nullptr,
                                               operation.count, DivisorOf(operation));
     return {};
   }

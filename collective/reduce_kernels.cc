@@ -170,30 +170,42 @@ HVDRAY_INLINE Value Divided(Value value, int divisor) {
 // A block of partial sums stays in the first-level cache.
 constexpr size_t kBlock = 2048;
 
+// A loop for each case: what doesn't change is not asked for each element. No lambdas: what they
+// capture would be loaded anew in each turn.
+template <typename Element, typename Op, bool kIsDivided, bool kIsTwice>
+HVDRAY_INLINE void PairLoop(const void* a, const void* b, void* dst, void* also, size_t count,
+                            int divisor) {
+  using Stored = typename Element::Stored;
+  HVDRAY_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    auto value = Op::Of(Element::Load(LoadAt<Stored>(a, i)), Element::Load(LoadAt<Stored>(b, i)));
+    if constexpr (kIsDivided) value = Divided(value, divisor);
+    const Stored stored = Element::Store(value);
+    StoreAt<Stored>(dst, i, stored);
+    if constexpr (kIsTwice) StoreAt<Stored>(also, i, stored);
+  }
+}
+
 template <typename Element, typename Op>
-HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* dst, size_t count,
-                        int divisor) {
+HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* dst, void* also,
+                        size_t count, int divisor) {
   using Stored = typename Element::Stored;
   using Value = typename Element::Value;
-  const auto load = [](const void* base, size_t i) __attribute__((always_inline)) {
-    return Element::Load(LoadAt<Stored>(base, i));
-  };
   if (source_count == 2) {
     const void* a = sources[0];
     const void* b = sources[1];
     if (divisor == 1) {
-      HVDRAY_INDEPENDENT
-      for (size_t i = 0; i < count; ++i) {
-        StoreAt<Stored>(dst, i, Element::Store(Op::Of(load(a, i), load(b, i))));
-      }
+      also == nullptr ? PairLoop<Element, Op, false, false>(a, b, dst, also, count, divisor)
+                      : PairLoop<Element, Op, false, true>(a, b, dst, also, count, divisor);
     } else {
-      HVDRAY_INDEPENDENT
-      for (size_t i = 0; i < count; ++i) {
-        StoreAt<Stored>(dst, i, Element::Store(Divided(Op::Of(load(a, i), load(b, i)), divisor)));
-      }
+      also == nullptr ? PairLoop<Element, Op, true, false>(a, b, dst, also, count, divisor)
+                      : PairLoop<Element, Op, true, true>(a, b, dst, also, count, divisor);
     }
     return;
   }
+  const auto load = [](const void* base, size_t i) __attribute__((always_inline)) {
+    return Element::Load(LoadAt<Stored>(base, i));
+  };
   std::array<Value, kBlock> sums;
   for (size_t start = 0; start < count; start += kBlock) {
     const size_t end = std::min(count - start, kBlock);
@@ -206,26 +218,76 @@ HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* d
       for (size_t i = 0; i < end; ++i) sums[i] = Divided(sums[i], divisor);
     }
     for (size_t i = 0; i < end; ++i) StoreAt<Stored>(dst, start + i, Element::Store(sums[i]));
+    if (also != nullptr) {
+      const size_t at = start * sizeof(Stored);
+      std::memcpy(static_cast<char*>(also) + at, static_cast<const char*>(dst) + at,
+                  end * sizeof(Stored));
+    }
   }
 }
 
 template <typename Element, typename Op>
-void Baseline(const void* const* sources, size_t source_count, void* dst, size_t count,
+void Baseline(const void* const* sources, size_t source_count, void* dst, void* also, size_t count,
               int divisor) {
-  Body<Element, Op>(sources, source_count, dst, count, divisor);
+  Body<Element, Op>(sources, source_count, dst, also, count, divisor);
 }
 
 #if defined(__x86_64__)
 template <typename Element, typename Op>
-[[HVDRAY_AVX2]] void Avx2(const void* const* sources, size_t source_count, void* dst, size_t count,
-                          int divisor) {
-  Body<Element, Op>(sources, source_count, dst, count, divisor);
+[[HVDRAY_AVX2]] void Avx2(const void* const* sources, size_t source_count, void* dst, void* also,
+                          size_t count, int divisor) {
+  Body<Element, Op>(sources, source_count, dst, also, count, divisor);
 }
 
 template <typename Element, typename Op>
 [[HVDRAY_AVX512]] void Avx512(const void* const* sources, size_t source_count, void* dst,
-                              size_t count, int divisor) {
-  Body<Element, Op>(sources, source_count, dst, count, divisor);
+                              void* also, size_t count, int divisor) {
+  Body<Element, Op>(sources, source_count, dst, also, count, divisor);
+}
+#endif
+
+// ---- Copies.
+
+// Whole cache lines are loaded, then stored: stores to one line should follow each other.
+using Vector = uint64_t __attribute__((vector_size(32)));
+struct [[gnu::packed, gnu::may_alias]] Chunk {
+  Vector a, b, c, d;
+};
+static_assert(sizeof(Chunk) == 128 && alignof(Chunk) == 1);
+
+HVDRAY_INLINE void CopyBody(void* dst, const void* src, size_t bytes) {
+  const auto* from = static_cast<const Chunk*>(src);
+  auto* to = static_cast<Chunk*>(dst);
+  const size_t chunks = bytes / sizeof(Chunk);
+  for (size_t i = 0; i < chunks; ++i) {
+    const Vector a = from[i].a, b = from[i].b, c = from[i].c, d = from[i].d;
+    to[i].a = a, to[i].b = b, to[i].c = c, to[i].d = d;
+  }
+  std::memcpy(to + chunks, from + chunks, bytes % sizeof(Chunk));
+}
+
+HVDRAY_INLINE void ExchangeBody(void* place, void* dst, const void* src, size_t bytes) {
+  auto* shared = static_cast<Chunk*>(place);
+  auto* to = static_cast<Chunk*>(dst);
+  const auto* from = static_cast<const Chunk*>(src);
+  const size_t chunks = bytes / sizeof(Chunk);
+  for (size_t i = 0; i < chunks; ++i) {
+    const Vector a = shared[i].a, b = shared[i].b, c = shared[i].c, d = shared[i].d;
+    const Vector e = from[i].a, f = from[i].b, g = from[i].c, h = from[i].d;
+    to[i].a = a, to[i].b = b, to[i].c = c, to[i].d = d;
+    shared[i].a = e, shared[i].b = f, shared[i].c = g, shared[i].d = h;
+  }
+  std::memcpy(to + chunks, shared + chunks, bytes % sizeof(Chunk));
+  std::memcpy(shared + chunks, from + chunks, bytes % sizeof(Chunk));
+}
+
+#if defined(__x86_64__)
+[[HVDRAY_AVX2]] void CopyAvx2(void* dst, const void* src, size_t bytes) {
+  CopyBody(dst, src, bytes);
+}
+
+[[HVDRAY_AVX2]] void ExchangeAvx2(void* place, void* dst, const void* src, size_t bytes) {
+  ExchangeBody(place, dst, src, bytes);
 }
 #endif
 
@@ -285,6 +347,20 @@ ReduceFunction FindFor(ReduceOp op) {
 }
 
 }  // namespace
+
+void CopyBytes(void* dst, const void* src, size_t bytes) {
+#if defined(__x86_64__)
+  if (CurrentIsa() != Isa::kBaseline) return CopyAvx2(dst, src, bytes);
+#endif
+  CopyBody(dst, src, bytes);
+}
+
+void ExchangeBytes(void* place, void* dst, const void* src, size_t bytes) {
+#if defined(__x86_64__)
+  if (CurrentIsa() != Isa::kBaseline) return ExchangeAvx2(place, dst, src, bytes);
+#endif
+  ExchangeBody(place, dst, src, bytes);
+}
 
 ReduceFunction FindReduce(DataType dtype, ReduceOp op) {
   switch (dtype) {

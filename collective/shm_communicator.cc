@@ -20,8 +20,6 @@ namespace {
 // Of each rank in a round: what is written by one and read by another fits their second-level
 // caches with room for their own buffers.
 constexpr size_t kRoundBytes = size_t{64} << 10;
-// Reduced and then copied while it is in the first-level cache.
-constexpr size_t kBlockBytes = size_t{8} << 10;
 constexpr size_t kCacheLine = 64;
 
 size_t RoundsFor(size_t count, size_t per_round) { return (count + per_round - 1) / per_round; }
@@ -160,7 +158,7 @@ class ShmCommunicator : public Communicator {
     if (operation.count == 0) return {};
     const size_t bytes = operation.count * SizeOf(operation.dtype);
     return RunRounds(
-        1, [&](size_t, char* slot) { std::memcpy(slot, operation.send, bytes); },
+        1, [&](size_t, char* slot) { CopyBytes(slot, operation.send, bytes); },
         [&](size_t, uint32_t step) -> Status {
           HVDRAY_RETURN_IF_ERROR(segment_->WaitAll(ShmSegment::kWritten, step));
           for (int peer = 0; peer < size(); ++peer) {
@@ -169,7 +167,7 @@ class ShmCommunicator : public Communicator {
                 peer == rank() ? operation.send : Slot(peer, step);
           }
           FindReduce(operation.dtype, operation.op)(sources_.data(), sources_.size(),
-                                                    operation.recv, operation.count,
+                                                    operation.recv, nullptr, operation.count,
                                                     DivisorOf(operation));
           return {};
         });
@@ -188,21 +186,23 @@ class ShmCommunicator : public Communicator {
   Status PairDirectly(const Operation& operation) {
     if (operation.count == 0) return {};
     ++steps_without_slot_;
-    std::memcpy(segment_->Place(own_place_), operation.send,
-                operation.count * SizeOf(operation.dtype));
+    CopyBytes(segment_->Place(own_place_), operation.send,
+              operation.count * SizeOf(operation.dtype));
     segment_->Post(ShmSegment::kWritten, ++step_);
     own_place_ = 1 - own_place_;
     HVDRAY_RETURN_IF_ERROR(segment_->Wait(1 - rank(), ShmSegment::kWritten, step_));
     sources_[static_cast<size_t>(rank())] = operation.send;
     sources_[static_cast<size_t>(1 - rank())] = segment_->Place(own_place_);
-    FindReduce(operation.dtype, operation.op)(sources_.data(), 2, operation.recv, operation.count,
-                                              DivisorOf(operation));
+    FindReduce(operation.dtype, operation.op)(sources_.data(), 2, operation.recv, nullptr,
+                                              operation.count, DivisorOf(operation));
     return {};
   }
 
   // Of each round each rank owns a half: it gets the other's numbers for it in that one's place,
-  // and leaves the result there.
+  // and leaves the result there. Who fetches that writes what the next round needs to the same
+  // lines.
   Status PairByOwners(const Operation& operation) {
+    if (operation.count == 0) return {};
     const size_t element = SizeOf(operation.dtype);
     const size_t most = ShmSegment::kPlaceBytes / element;
     const size_t line = kCacheLine / element;
@@ -212,43 +212,29 @@ class ShmCommunicator : public Communicator {
     const int peer = 1 - rank();
     char* own_place = segment_->Place(own_place_);
     char* peer_place = segment_->Place(1 - own_place_);
-    for (size_t start = 0; start < operation.count;) {
+    Range result;  // what the peer has reduced of the last round; here in bytes
+    for (size_t start = 0;;) {
       const size_t left = operation.count - start;
       const size_t half = std::min(most, ((left + 1) / 2 + line - 1) / line * line);
       const Range halves[] = {RangeOf(0, half, left), RangeOf(1, half, left)};
       const Range mine = halves[rank()];
-      const Range theirs = halves[peer];
-      const size_t mine_at = (start + mine.start) * element;
-      const size_t theirs_at = (start + theirs.start) * element;
+      const Range theirs = {(start + halves[peer].start) * element, halves[peer].count * element};
+      const size_t both = std::min(result.count, theirs.count);
+      ExchangeBytes(own_place, recv + result.start, send + theirs.start, both);
+      CopyBytes(recv + result.start + both, own_place + both, result.count - both);
+      CopyBytes(own_place + both, send + theirs.start + both, theirs.count - both);
+      if (left == 0) return {};
+      result = theirs;
       ++steps_without_slot_;
-      if (theirs.count > 0) std::memcpy(own_place, send + theirs_at, theirs.count * element);
       segment_->Post(ShmSegment::kWritten, ++step_);
       HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, ShmSegment::kWritten, step_));
+      const size_t mine_at = (start + mine.start) * element;
       sources_[static_cast<size_t>(rank())] = send + mine_at;
       sources_[static_cast<size_t>(peer)] = peer_place;
-      if (mine.count > 0) {
-        ReduceTwice(reduce, element, mine.count, DivisorOf(operation), peer_place, recv + mine_at);
-      }
+      reduce(sources_.data(), 2, peer_place, recv + mine_at, mine.count, DivisorOf(operation));
       segment_->Post(ShmSegment::kReduced, step_);
       HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, ShmSegment::kReduced, step_));
-      if (theirs.count > 0) std::memcpy(recv + theirs_at, own_place, theirs.count * element);
-      start += mine.count + theirs.count;
-    }
-    return {};
-  }
-
-  // Reduces sources_ to `shared` and copies that to `own` (unless nullptr) while it is in the
-  // first-level cache.
-  void ReduceTwice(ReduceFunction reduce, size_t element, size_t count, int divisor, char* shared,
-                   char* own) {
-    const size_t most = own != nullptr ? kBlockBytes / element : count;
-    for (size_t start = 0; start < count; start += most) {
-      const size_t bytes = std::min(most, count - start) * element;
-      reduce(sources_.data(), sources_.size(), shared, bytes / element, divisor);
-      if (own != nullptr) std::memcpy(own, shared, bytes);
-      for (const void*& source : sources_) source = static_cast<const char*>(source) + bytes;
-      shared += bytes;
-      if (own != nullptr) own += bytes;
+      start += mine.count + halves[peer].count;
     }
   }
 
@@ -302,8 +288,8 @@ class ShmCommunicator : public Communicator {
           const size_t owner = (me + k) % ranks;
           const Range range = piece(i, owner);
           if (range.count == 0) continue;
-          std::memcpy(slot + owner * piece_bytes, send + range.start * element,
-                      range.count * element);
+          CopyBytes(slot + owner * piece_bytes, send + range.start * element,
+                    range.count * element);
         }
         segment_->Post(ShmSegment::kWritten, step);
       }
@@ -318,13 +304,13 @@ class ShmCommunicator : public Communicator {
           sources_[me] = send + range.start * element;
           if (is_scatter) {
             char* own = recv + (range.start - me * operation.count) * element;
-            reduce(sources_.data(), ranks, own, range.count, DivisorOf(operation));
+            reduce(sources_.data(), ranks, own, nullptr, range.count, DivisorOf(operation));
           } else {
             // Into the slot of the next rank, whose lines have just come here to be read: a place
             // of our own would have to be fetched, too.
             char* shared = ResultOf(me, step) + me * piece_bytes;
             char* own = wants_all ? recv + range.start * element : nullptr;
-            ReduceTwice(reduce, element, range.count, DivisorOf(operation), shared, own);
+            reduce(sources_.data(), ranks, shared, own, range.count, DivisorOf(operation));
             segment_->Post(ShmSegment::kReduced, step);
           }
         }
@@ -337,8 +323,8 @@ class ShmCommunicator : public Communicator {
           if (range.count == 0) continue;
           HVDRAY_RETURN_IF_ERROR(
               segment_->Wait(static_cast<int>(owner), ShmSegment::kReduced, step));
-          std::memcpy(recv + range.start * element, ResultOf(owner, step) + owner * piece_bytes,
-                      range.count * element);
+          CopyBytes(recv + range.start * element, ResultOf(owner, step) + owner * piece_bytes,
+                    range.count * element);
         }
         EndRead(first, i - 2, rounds);
       }
@@ -354,15 +340,15 @@ class ShmCommunicator : public Communicator {
         [&](size_t round, char* slot) {
           const Range range = RangeOf(round, kRoundBytes, bytes);
           if (is_root) {
-            std::memcpy(slot, static_cast<const char*>(operation.send) + range.start, range.count);
+            CopyBytes(slot, static_cast<const char*>(operation.send) + range.start, range.count);
           }
         },
         [&](size_t round, uint32_t step) -> Status {
           if (is_root) return {};
           const Range range = RangeOf(round, kRoundBytes, bytes);
           HVDRAY_RETURN_IF_ERROR(segment_->Wait(operation.root, ShmSegment::kWritten, step));
-          std::memcpy(static_cast<char*>(operation.recv) + range.start, Slot(operation.root, step),
-                      range.count);
+          CopyBytes(static_cast<char*>(operation.recv) + range.start, Slot(operation.root, step),
+                    range.count);
           return {};
         });
   }
@@ -384,16 +370,16 @@ class ShmCommunicator : public Communicator {
         [&](size_t round, char* slot) {
           const Range range = RangeOf(round, kRoundBytes, bytes[me]);
           if (range.count == 0) return;
-          std::memcpy(slot, send + range.start, range.count);
+          CopyBytes(slot, send + range.start, range.count);
           char* own = recv + places[me] + range.start;
-          if (own != send + range.start) std::memcpy(own, send + range.start, range.count);
+          if (own != send + range.start) CopyBytes(own, send + range.start, range.count);
         },
         [&](size_t round, uint32_t step) {
           return ForEachPeer(ShmSegment::kWritten, step, [&](int peer, const char* slot) {
             const auto index = static_cast<size_t>(peer);
             const Range range = RangeOf(round, kRoundBytes, bytes[index]);
             if (range.count > 0) {
-              std::memcpy(recv + places[index] + range.start, slot, range.count);
+              CopyBytes(recv + places[index] + range.start, slot, range.count);
             }
           });
         });
@@ -409,17 +395,17 @@ class ShmCommunicator : public Communicator {
         [&](size_t round, char* slot) {
           const Range range = RangeOf(round, kRoundBytes, bytes);
           if (!is_root) {
-            std::memcpy(slot, send + range.start, range.count);
+            CopyBytes(slot, send + range.start, range.count);
             return;
           }
           char* own = recv + static_cast<size_t>(rank()) * bytes + range.start;
-          if (own != send + range.start) std::memcpy(own, send + range.start, range.count);
+          if (own != send + range.start) CopyBytes(own, send + range.start, range.count);
         },
         [&](size_t round, uint32_t step) -> Status {
           if (!is_root) return {};
           const Range range = RangeOf(round, kRoundBytes, bytes);
           return ForEachPeer(ShmSegment::kWritten, step, [&](int peer, const char* slot) {
-            std::memcpy(recv + static_cast<size_t>(peer) * bytes + range.start, slot, range.count);
+            CopyBytes(recv + static_cast<size_t>(peer) * bytes + range.start, slot, range.count);
           });
         });
   }
@@ -445,16 +431,16 @@ class ShmCommunicator : public Communicator {
             const char* source = send + peer * bytes + range.start;
             char* target =
                 static_cast<int>(peer) == rank() ? recv + range.start : slot + peer * piece_bytes;
-            if (target != source) std::memcpy(target, source, range.count);
+            if (target != source) CopyBytes(target, source, range.count);
           }
         },
         [&](size_t round, uint32_t step) -> Status {
           if (is_root) return {};
           const Range range = RangeOf(round, piece_bytes, bytes);
           HVDRAY_RETURN_IF_ERROR(segment_->Wait(operation.root, ShmSegment::kWritten, step));
-          std::memcpy(recv + range.start,
-                      Slot(operation.root, step) + static_cast<size_t>(rank()) * piece_bytes,
-                      range.count);
+          CopyBytes(recv + range.start,
+                    Slot(operation.root, step) + static_cast<size_t>(rank()) * piece_bytes,
+                    range.count);
           return {};
         });
   }
@@ -493,7 +479,7 @@ class ShmCommunicator : public Communicator {
             char* target =
                 peer == me ? recv + recv_places[me] + range.start : slot + peer * piece_bytes;
             if (peer == me && range.start + range.count > recv_bytes[me]) continue;
-            if (target != source) std::memcpy(target, source, range.count);
+            if (target != source) CopyBytes(target, source, range.count);
           }
         },
         [&](size_t round, uint32_t step) {
@@ -501,8 +487,8 @@ class ShmCommunicator : public Communicator {
             const auto index = static_cast<size_t>(peer);
             const Range range = RangeOf(round, piece_bytes, recv_bytes[index]);
             if (range.count > 0) {
-              std::memcpy(recv + recv_places[index] + range.start, slot + me * piece_bytes,
-                          range.count);
+              CopyBytes(recv + recv_places[index] + range.start, slot + me * piece_bytes,
+                        range.count);
             }
           });
         });

@@ -95,8 +95,9 @@ Layout LayoutFor(size_t size) {
   layout.ring_counters =
       layout.counters + RoundUp(size * ShmSegment::kPhases * sizeof(ShmCounter), kPage);
   layout.slots = layout.ring_counters + RoundUp(size * size * 2 * sizeof(ShmCounter), kPage);
-  layout.places = layout.slots + size * ShmSegment::kSlots * ShmSegment::kSlotBytes;
-  layout.rings = layout.places + (size == 2 ? 2 * ShmSegment::kPlaceBytes : 0);
+  const size_t slots_end = layout.slots + size * ShmSegment::kSlots * ShmSegment::kSlotBytes;
+  layout.places = slots_end + kPage / 2;
+  layout.rings = slots_end + (size == 2 ? 2 * ShmSegment::kPlaceBytes + kPage : 0);
   layout.ring_bytes = ring_bytes;
   layout.end = layout.rings + size * size * ring_bytes;
   return layout;

@@ -38,7 +38,7 @@ class ShmSegment {
  public:
   static constexpr size_t kSlots = 4;
   static constexpr size_t kSlotBytes = size_t{256} << 10;
-  static constexpr size_t kPlaceBytes = size_t{512} << 10;
+  static constexpr size_t kPlaceBytes = size_t{128} << 10;
   static constexpr size_t kTokenBytes = 32;
 
   /// What a rank has done for a step.
@@ -73,7 +73,9 @@ class ShmSegment {
     return slots_ + (static_cast<size_t>(rank) * kSlots + step % kSlots) * kSlotBytes;
   }
 
-  /// Of two ranks: one of two places. Who writes it is for them to know.
+  /// Of two ranks: one of two places. Who writes it is for them to know. It begins in the middle of
+  /// a page, and buffers mostly at the beginning of one: a load whose address has the last 12 bits
+  /// of a store a moment ago waits for it.
   char* Place(size_t index) const { return places_ + index * kPlaceBytes; }
 
   /// Says that this rank has done `phase` of `step`: steps of a phase only grow.

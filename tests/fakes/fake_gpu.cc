@@ -41,7 +41,7 @@ cudaError_t CopyOnGpu(std::span<const GpuCopy> copies, DataType dtype, int divis
     PutIntoFakeStream(stream, [=] {
       if (copy.from == copy.to && divisor == 1) return;
       const void* sources[] = {copy.from};
-      FindReduce(dtype, ReduceOp::kAverage)(sources, 1, copy.to, copy.count, divisor);
+      FindReduce(dtype, ReduceOp::kAverage)(sources, 1, copy.to, nullptr, copy.count, divisor);
     });
   }
   return cudaSuccess;
@@ -302,7 +302,7 @@ struct ncclComm {
         for (const auto& [peer, op] : round.ops) sources.push_back(op.send + skip);
         result.resize(bytes);
         hvdray::FindReduce(TypeOf(mine.type), OpOf(mine.op))(sources.data(), sources.size(),
-                                                             result.data(), mine.count, 1);
+                                                             result.data(), nullptr, mine.count, 1);
         return result;
       }
       case Kind::kSend:

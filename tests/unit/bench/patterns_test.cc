@@ -31,11 +31,11 @@ std::string ReduceInTurn(ReduceOp op, DataType dtype, int size, bool is_backward
     Pattern::Input(op, dtype, is_backwards ? size - 1 - step : step, size)
         .Fill(next.data(), 0, kCount);
     const void* sources[] = {total.data(), next.data()};
-    reduce(sources, 2, total.data(), kCount, 1);
+    reduce(sources, 2, total.data(), nullptr, kCount, 1);
   }
   if (op == ReduceOp::kAverage) {
     const void* sources[] = {total.data()};
-    reduce(sources, 1, total.data(), kCount, size);
+    reduce(sources, 1, total.data(), nullptr, kCount, size);
   }
   return total;
 }

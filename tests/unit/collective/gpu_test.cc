@@ -108,8 +108,8 @@ TEST_F(GpuTest, CopiesAndQuotientsAreTheHosts) {
         if (divisor == 1 && copy.count > 0) {
           std::memcpy(expected.back().data(), copy.from, expected.back().size());
         } else {
-          FindReduce(dtype, ReduceOp::kAverage)(sources, 1, expected.back().data(), copy.count,
-                                                divisor);
+          FindReduce(dtype, ReduceOp::kAverage)(sources, 1, expected.back().data(), nullptr,
+                                                copy.count, divisor);
         }
       }
       ASSERT_EQ(CopyOnGpu(copies, dtype, divisor, nullptr), cudaSuccess);

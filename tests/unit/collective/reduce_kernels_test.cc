@@ -21,7 +21,7 @@ TEST(ReduceKernelsTest, EveryHalfSurvivesBeingCopied) {
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
     std::vector<uint16_t> copy(all.size());
     const void* sources[] = {all.data()};
-    FindReduce(dtype, ReduceOp::kSum)(sources, 1, copy.data(), all.size(), 1);
+    FindReduce(dtype, ReduceOp::kSum)(sources, 1, copy.data(), nullptr, all.size(), 1);
     for (size_t i = 0; i < all.size(); ++i) {
       const double value = LoadNumber(all.data(), i, dtype);
       if (std::isnan(value)) {
@@ -46,7 +46,7 @@ TEST(ReduceKernelsTest, SumsOfHalvesAreRoundedOnceToTheNearestEven) {
       for (uint16_t& value : *values) value = static_cast<uint16_t>(random() & 0xBBFF);
     }
     const void* sources[] = {a.data(), b.data(), c.data()};
-    FindReduce(dtype, ReduceOp::kSum)(sources, 3, sum.data(), kCount, 1);
+    FindReduce(dtype, ReduceOp::kSum)(sources, 3, sum.data(), nullptr, kCount, 1);
     for (size_t i = 0; i < kCount; ++i) {
       const auto exact = static_cast<float>(LoadNumber(a.data(), i, dtype)) +
                          static_cast<float>(LoadNumber(b.data(), i, dtype)) +
@@ -62,7 +62,7 @@ TEST(ReduceKernelsTest, TooLargeAHalfIsInfinity) {
   std::vector<uint16_t> large{0x7BFF};  // 65504
   uint16_t sum = 0;
   const void* sources[] = {large.data(), large.data()};
-  FindReduce(DataType::kFloat16, ReduceOp::kSum)(sources, 2, &sum, 1, 1);
+  FindReduce(DataType::kFloat16, ReduceOp::kSum)(sources, 2, &sum, nullptr, 1, 1);
   EXPECT_EQ(sum, 0x7C00);
 }
 
@@ -70,12 +70,12 @@ TEST(ReduceKernelsTest, IntegersWrap) {
   const int8_t large = 127;
   int8_t result = 0;
   const void* sources[] = {&large, &large};
-  FindReduce(DataType::kInt8, ReduceOp::kSum)(sources, 2, &result, 1, 1);
+  FindReduce(DataType::kInt8, ReduceOp::kSum)(sources, 2, &result, nullptr, 1, 1);
   EXPECT_EQ(result, -2);
   const int32_t most = INT32_MAX;
   int32_t product = 0;
   const void* pair[] = {&most, &most};
-  FindReduce(DataType::kInt32, ReduceOp::kProduct)(pair, 2, &product, 1, 1);
+  FindReduce(DataType::kInt32, ReduceOp::kProduct)(pair, 2, &product, nullptr, 1, 1);
   EXPECT_EQ(product, 1);
 }
 
@@ -84,13 +84,13 @@ TEST(ReduceKernelsTest, AnAverageOfIntegersIsCutTowardsZero) {
   const int32_t b = 0;
   int32_t result = 0;
   const void* sources[] = {&a, &b};
-  FindReduce(DataType::kInt32, ReduceOp::kAverage)(sources, 2, &result, 1, 2);
+  FindReduce(DataType::kInt32, ReduceOp::kAverage)(sources, 2, &result, nullptr, 1, 2);
   EXPECT_EQ(result, -3);
   // More ranks than an int8 has values.
   const int8_t one = 100;
   int8_t small = 0;
   const void* single[] = {&one};
-  FindReduce(DataType::kInt8, ReduceOp::kAverage)(single, 1, &small, 1, 200);
+  FindReduce(DataType::kInt8, ReduceOp::kAverage)(single, 1, &small, nullptr, 1, 200);
   EXPECT_EQ(small, 0);
 }
 
@@ -104,13 +104,62 @@ TEST(ReduceKernelsTest, AnyLengthAndAlignmentStaysInItsBuffer) {
       StoreNumber(b.data() + 1, i, DataType::kFloat32, 1);
     }
     const void* sources[] = {a.data() + 3, b.data() + 1};
-    FindReduce(DataType::kFloat32, ReduceOp::kSum)(sources, 2, dst.data() + 2, count, 1);
+    FindReduce(DataType::kFloat32, ReduceOp::kSum)(sources, 2, dst.data() + 2, nullptr, count, 1);
     for (size_t i = 0; i < count; ++i) {
       ASSERT_EQ(LoadNumber(dst.data() + 2, i, DataType::kFloat32), static_cast<double>(i + 1));
     }
     for (const size_t edge : {size_t{0}, size_t{1}, count * 4 + 2, count * 4 + 7}) {
       ASSERT_EQ(dst[edge], 0x5A) << count;
     }
+  }
+}
+
+TEST(ReduceKernelsTest, TheOtherPlaceGetsTheSameBits) {
+  constexpr size_t kCount = 5003;  // more than a block of sums
+  for (const DataType dtype : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt64}) {
+    const size_t bytes = kCount * SizeOf(dtype);
+    for (const size_t ranks : {size_t{1}, size_t{2}, size_t{3}}) {
+      for (const int divisor : {1, 3}) {
+        std::vector<std::vector<char>> values(ranks, std::vector<char>(bytes));
+        std::vector<const void*> sources;
+        for (size_t rank = 0; rank < ranks; ++rank) {
+          for (size_t i = 0; i < kCount; ++i) {
+            StoreNumber(values[rank].data(), i, dtype, static_cast<double>(i % 97 + rank));
+          }
+          sources.push_back(values[rank].data());
+        }
+        std::vector<char> expected(bytes);
+        FindReduce(dtype, ReduceOp::kSum)(sources.data(), ranks, expected.data(), nullptr, kCount,
+                                          divisor);
+        std::vector<char> dst(bytes);
+        // In the place of a source, as the owner of a piece has it.
+        FindReduce(dtype, ReduceOp::kSum)(sources.data(), ranks, dst.data(), values[0].data(),
+                                          kCount, divisor);
+        EXPECT_EQ(dst, expected) << NameOf(dtype) << " " << ranks;
+        EXPECT_EQ(values[0], expected) << NameOf(dtype) << " " << ranks;
+      }
+    }
+  }
+}
+
+TEST(ReduceKernelsTest, CopiesAndExchangesOfAnyLengthAndAlignment) {
+  for (size_t bytes = 0; bytes < 700; ++bytes) {
+    std::vector<char> source(bytes + 3);
+    std::vector<char> place(bytes + 2, 0x11);
+    std::vector<char> dst(bytes + 6, 0x5A);
+    for (size_t i = 0; i < bytes; ++i) source[i + 3] = static_cast<char>(i * 7);
+    for (size_t i = 0; i < bytes; ++i) place[i + 1] = static_cast<char>(i * 5 + 1);
+
+    ExchangeBytes(place.data() + 1, dst.data() + 5, source.data() + 3, bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+      ASSERT_EQ(dst[i + 5], static_cast<char>(i * 5 + 1)) << bytes;
+      ASSERT_EQ(place[i + 1], static_cast<char>(i * 7)) << bytes;
+    }
+    CopyBytes(dst.data() + 5, source.data() + 3, bytes);
+    ASSERT_EQ(std::memcmp(dst.data() + 5, source.data() + 3, bytes), 0) << bytes;
+    ASSERT_EQ(place[0] + place[bytes + 1], 0x22);
+    ASSERT_EQ(dst[4], 0x5A);
+    ASSERT_EQ(dst[bytes + 5], 0x5A);
   }
 }
 
