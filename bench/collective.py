@@ -43,10 +43,10 @@ def medians(command, env):
     return {int(size): value for size, value in json.loads(line).items()} if line else None
 
 
-def by_size(context, ranks, contenders, goals):
+def by_size(context, ranks, contenders, goals, rounds=5):
     env = dict(environment(context), OMP_NUM_THREADS="1")
     series = {size: {name: Series(name) for name in contenders} for size in SIZES}
-    for _ in range(context.rounds(5)):
+    for _ in range(context.rounds(rounds)):
         for name, command in contenders.items():
             found = medians([*command, *SIZES.values()], env) or {}
             for size, count in SIZES.items():
@@ -67,7 +67,8 @@ def two_ranks(context):
 
 def four_ranks(context):
     contenders = {name: command for name, command in commands(context, 4).items() if name != "mpich"}  # it spins
-    return by_size(context, 4, contenders, dict.fromkeys(SIZES, "≤ 0.7 × Open MPI"))
+    # Who shares a processor with whom differs from run to run, and with it the time by a factor of two.
+    return by_size(context, 4, contenders, dict.fromkeys(SIZES, "≤ 0.7 × Open MPI"), rounds=15)
 
 
 def eight_ranks(context):
@@ -80,7 +81,7 @@ def between_hosts(context, slots):
     with Site(context, 2) as site:
         series = {size: {} for size in SIZES}
         load = context.bin_dir / "collective_load"
-        for _ in range(context.rounds(5)):
+        for _ in range(context.rounds(9)):
             contenders = [(name, name, "hvdray") for name in context.builds]
             contenders += [(f"Gloo {ring}", "hvdray", words) for ring, words in (("ring", "gloo"), ("chunked ring", "gloo-chunked"))]
             for name, build, words in contenders:
