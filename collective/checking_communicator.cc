@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,8 +14,8 @@
 namespace hvdray {
 namespace {
 
-// What must be the same on all ranks. Counts of each rank go in as a digest: they are told by the
-// rank that has them.
+// What must be the same on all ranks. Counts of each rank go in as a digest; they themselves are
+// exchanged where calls differ.
 struct Call {
   uint8_t kind;
   uint8_t dtype;
@@ -44,14 +45,15 @@ Call CallOf(const Operation& operation) {
   return call;
 }
 
-std::string Describe(const Call& call) {
+std::string Describe(const Call& call, std::span<const size_t> counts) {
   Operation operation;
   operation.kind = static_cast<Collective>(call.kind);
   operation.dtype = static_cast<DataType>(call.dtype);
   operation.op = static_cast<ReduceOp>(call.op);
   operation.root = call.root;
   operation.count = call.count;
-  return hvdray::Describe(operation) + (call.is_v != 0 ? " with counts of each rank" : "");
+  if (call.is_v != 0) operation.recv_counts = counts;
+  return hvdray::Describe(operation);
 }
 
 }  // namespace
@@ -70,7 +72,7 @@ class CheckingCommunicator : public Communicator {
  private:
   Status Execute(const Operation& operation) override {
     if (operation.kind != Collective::kSend && operation.kind != Collective::kRecv) {
-      HVDRAY_RETURN_IF_ERROR(Compare(CallOf(operation)));
+      HVDRAY_RETURN_IF_ERROR(Compare(CallOf(operation), operation.recv_counts));
     }
     return inner_->Execute(operation);
   }
@@ -78,21 +80,31 @@ class CheckingCommunicator : public Communicator {
   Status ExecuteGroup(std::span<const Tensor> tensors, DataType dtype, ReduceOp op) override {
     Operation whole{Collective::kAllReduce, nullptr, nullptr, 0, dtype, op};
     for (const Tensor& tensor : tensors) whole.count += tensor.count;
-    HVDRAY_RETURN_IF_ERROR(Compare(CallOf(whole)));
+    HVDRAY_RETURN_IF_ERROR(Compare(CallOf(whole), {}));
     return inner_->ExecuteGroup(tensors, dtype, op);
   }
 
-  Status Compare(const Call& mine) {
+  Status Compare(const Call& mine, std::span<const size_t> my_counts) {
     std::vector<Call> calls(static_cast<size_t>(size()));
     HVDRAY_RETURN_IF_ERROR(
         inner_->HostSide().AllGather(&mine, calls.data(), sizeof mine, DataType::kUint8));
     const auto other = std::find_if(calls.begin(), calls.end(),
                                     [&calls](const Call& call) { return call != calls[0]; });
     if (other == calls.end()) return {};
+    const auto ranks = static_cast<size_t>(size());
+    std::vector<size_t> row(ranks);
+    std::copy(my_counts.begin(), my_counts.end(), row.begin());
+    std::vector<size_t> counts(ranks * ranks);
+    HVDRAY_RETURN_IF_ERROR(inner_->HostSide().AllGather(row.data(), counts.data(),
+                                                        ranks * sizeof(size_t), DataType::kUint8));
+    const auto counts_of = [&](size_t rank) {
+      return std::span(counts).subspan(rank * ranks, ranks);
+    };
+    const auto rank = static_cast<size_t>(other - calls.begin());
     // The same words on all ranks, which have all got the same calls.
     return {ErrorCode::kUsage,
-            fmt::format("ranks differ: rank 0 calls {}, rank {} {}", Describe(calls[0]),
-                        other - calls.begin(), Describe(*other))};
+            fmt::format("ranks differ: rank 0 calls {}, rank {} {}",
+                        Describe(calls[0], counts_of(0)), rank, Describe(*other, counts_of(rank)))};
   }
 
   std::unique_ptr<Communicator> inner_;

@@ -176,6 +176,12 @@ TEST(ShmCommunicatorFaultTest, TheCheckingModeNamesBothCalls) {
                  : communicator.Broadcast(values.data(), 3, DataType::kInt8, 1);
     EXPECT_EQ(status.message(),
               "ranks differ: rank 0 calls broadcast of 3 int8, root 1, rank 1 barrier");
+    const std::vector<size_t> counts = {1, 2, communicator.rank() == 0 ? size_t{3} : size_t{4}};
+    const std::vector<float> own(4);
+    status = communicator.AllGatherV(own.data(), values.data(), counts, DataType::kFloat32);
+    EXPECT_EQ(status.message(),
+              "ranks differ: rank 0 calls all_gather of [1, 2, 3] float32, rank 1 all_gather of "
+              "[1, 2, 4] float32");
     EXPECT_TRUE(communicator.Barrier().ok());
   });
 }
