@@ -57,6 +57,8 @@ def by_size(context, ranks, contenders, goals, rounds=5):
 
 def two_ranks(context):
     contenders = commands(context, 2)
+    # Not a peer, but the bound: both ranks copy as many bytes at the same time.
+    contenders["memcpy"] = [context.hvdray, "run", "-np", 2, "--tag-output", "none", "--", context.bin_dir / "collective_load", "memcpy"]
     if context.venv:
         script = ROOT / "bench/workers/allreduce.py"
         for name in ("horovod", "torch"):

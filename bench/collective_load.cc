@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of an all-reduce benchmark: float32, sum, in place, a barrier before each call. Rank 0
 // prints a line of JSON: bytes to microseconds, the median of its own calls.
-//   collective_load hvdray|gloo|gloo-chunked BYTES...   under `hvdray run`
+//   collective_load hvdray|gloo|gloo-chunked|memcpy BYTES...   under `hvdray run`
 //   collective_load openmpi|mpich BYTES...              under mpirun.openmpi, mpirun.mpich
 //   collective_load NAME first                          one all-reduce of 1 KB, and the end
 //   collective_load hvdray tensors                      1,000 tensors of 1 KB, one by one and as a
@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -72,6 +73,18 @@ Peer Hvdray() {
     Expect(communicator->GroupAllReduce(tensors, DataType::kFloat32, ReduceOp::kSum));
   };
   peer.finish = [] {};
+  return peer;
+}
+
+// No all-reduce: what memory itself allows. One in place reads and writes at least all bytes of a
+// rank once, as a copy of them does.
+Peer Copy() {
+  Peer peer = Hvdray();
+  auto from = std::make_shared<std::vector<float>>();
+  peer.all_reduce = [from](float* data, size_t count) {
+    from->resize(std::max(from->size(), count));
+    std::memcpy(data, from->data(), count * sizeof(float));
+  };
   return peer;
 }
 
@@ -167,6 +180,7 @@ Peer Mpi(void* library, Handle world, Handle type, Handle sum, void* in_place) {
 
 Peer Load(const std::string& name) {
   if (name == "hvdray") return Hvdray();
+  if (name == "memcpy") return Copy();
   if (name == "gloo" || name == "gloo-chunked") return Gloo(name != "gloo");
   const bool is_openmpi = name == "openmpi";
   const char* file = is_openmpi ? "libmpi.so.40" : "libmpich.so.12";
@@ -230,7 +244,7 @@ std::pair<double, double> OfTensors(Peer& peer) {
 
 int Main(int argc, char** argv) {
   if (argc < 3)
-    Fail("usage: collective_load hvdray|gloo|gloo-chunked|openmpi|mpich BYTES...|first");
+    Fail("usage: collective_load hvdray|gloo|gloo-chunked|memcpy|openmpi|mpich BYTES...|first");
   Peer peer = Load(argv[1]);
   std::string line;
   if (std::string(argv[2]) == "first") {
