@@ -266,6 +266,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     }
     Log(LogLevel::kInfo, "serve", "notice to worker {}, as the client asks", worker);
     last_notice_ = std::max(last_notice_, timestamp);
+    OnEffect(effect::Notify{worker, process->host(), timestamp, UpdateCode::kMixed}, loop_.Now());
     SendNotice(worker, timestamp, UpdateCode::kMixed);
     return {};
   }

@@ -129,7 +129,7 @@ class Hosts:
         return self.found
 
 hosts = Hosts()
-executor = hvdray.Executor(min_workers=2, max_workers=3, hosts=hosts)
+executor = hvdray.Executor(min_workers=2, max_workers=3, hosts=hosts, options={"events": "events"})
 driver = ElasticDriver(lambda: executor._elastic_call)
 
 def no_slots():
@@ -181,6 +181,11 @@ no_slots()
 error = raised(hvdray.HvdrayError, lambda: clients[0].notify_hosts_updated(time.time(), 3))
 assert error.message == "no worker on host localhost, local rank 0, takes notices", error
 executor.shutdown()
+import json
+with open("events") as file:
+    notices = [event for event in map(json.loads, file) if event["event"] == "notice"]
+asked = [(notice["worker"], notice["host"], notice["code"]) for notice in notices[:3]]
+assert asked == [(1, "localhost", "mixed"), (0, "localhost", "mixed"), (0, "localhost", "mixed")], notices
 """, python=horovod_python)
 
 
