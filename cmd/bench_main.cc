@@ -127,8 +127,7 @@ Result<Settings> SettingsOf(const OptionLayer& said) {
   }
   if (!settings.tune.empty() && (settings.backends.size() > 1 || !settings.json.empty() ||
                                  !settings.csv.empty() || settings.has_plot)) {
-    return Status(ErrorCode::kUsage,
-                  "--tune is for one backend, and has no --json, --csv or --plot");
+    return Status(ErrorCode::kUsage, "--tune takes one --backend, and no --json, --csv or --plot");
   }
   return settings;
 }

@@ -51,14 +51,14 @@ Result<AlgorithmTable> ParseAlgorithmTable(std::string_view text) {
                                            [&](const Entry& e) { return e.name == name; });
     if (entry == kEntries.end()) {
       return Status(ErrorCode::kSpecInvalid,
-                    fmt::format("line {}: no algorithm's size \"{}\"", number, name));
+                    fmt::format("line {}: unknown size \"{}\"", number, name));
     }
     uint64_t bytes = 0;
     const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
     if (value.empty() || error != std::errc() || rest != value.data() + value.size()) {
       return Status(
           ErrorCode::kSpecInvalid,
-          fmt::format("line {}: {} wants a number of bytes, not \"{}\"", number, name, value));
+          fmt::format("line {}: {} must be a number of bytes, not \"{}\"", number, name, value));
     }
     table.*entry->number = bytes;
   }

@@ -256,7 +256,7 @@ Status Communicator::Run(const Operation& operation) {
   }
   if ((operation.kind == Collective::kSend || operation.kind == Collective::kRecv) &&
       operation.root == rank_) {
-    return Wrong(operation, "to and from itself a rank needs no communicator");
+    return Wrong(operation, "a rank cannot exchange with itself");
   }
   if (IsReduction(operation.kind) && FindReduce(operation.dtype, operation.op) == nullptr) {
     return Wrong(operation, fmt::format("{} is not defined for {}", NameOf(operation.op),

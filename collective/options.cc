@@ -31,7 +31,7 @@ Result<Backend> ReadBackend(const Environment& environment) {
   if (text == "nccl") return Backend::kNccl;
   return Status(
       ErrorCode::kSpecInvalid,
-      fmt::format("HVDRAY_COLLECTIVE={} is none of auto, shm, gloo, hierarchical, nccl", text));
+      fmt::format("HVDRAY_COLLECTIVE must be auto, shm, gloo, hierarchical or nccl, not {}", text));
 }
 
 }  // namespace

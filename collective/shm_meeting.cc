@@ -118,7 +118,8 @@ Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration t
       }
       const size_t space = place->find(' ');
       if (space == std::string::npos) {
-        return Status(ErrorCode::kAborted, fmt::format("rank {}: not a place: {}", peer, *place));
+        return Status(ErrorCode::kAborted,
+                      fmt::format("rank {}: invalid address of its memory: {}", peer, *place));
       }
       const auto [line, is_new] = lines.try_emplace(
           place->substr(0, space), fmt::format("{} {}\n", peer, place->substr(space + 1)));
@@ -138,7 +139,7 @@ Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration t
     if (error != std::errc() || leader < 0 || leader > peer || second == std::string_view::npos ||
         line.size() - second - 1 != ShmSegment::kTokenBytes) {
       return Status(ErrorCode::kAborted,
-                    fmt::format("rank {}: not a line of hosts: {}", peer, line));
+                    fmt::format("rank {}: invalid list of hosts: {}", peer, line));
     }
     meeting.leaders_.push_back(leader);
     if (peer == rank) {

@@ -151,7 +151,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::Open(UniqueFd fd, int rank, std:
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus("fstat", errno);
   const auto bytes = static_cast<size_t>(info.st_size);
   const Status other(ErrorCode::kNotSupported,
-                     "what came for shared memory is not this communicator's");
+                     "the shared memory received belongs to another communicator");
   if (bytes < kPage) return other;
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return OutOfMemory("mmap", bytes, errno);
@@ -318,7 +318,7 @@ Status ShmSegment::WatchPeers() {
   const pid_t self = ::getpid();
   if (header_->pids()[rank_] != self) {
     return {ErrorCode::kNotSupported,
-            fmt::format("rank {}: not in the same process namespace as rank 0", rank_)};
+            fmt::format("rank {}: in another process namespace than rank 0", rank_)};
   }
   std::vector<int> ranks;
   for (int peer = 0; peer < size_; ++peer) {

@@ -45,7 +45,7 @@ def test_the_checking_mode_finds_nothing_in_equal_calls(hvdray):
 
 
 @pytest.mark.parametrize("name,value,text", [
-    ("HVDRAY_COLLECTIVE", "mpi", "HVDRAY_COLLECTIVE=mpi is none of auto, shm, gloo, hierarchical"),
+    ("HVDRAY_COLLECTIVE", "mpi", "HVDRAY_COLLECTIVE must be auto, shm, gloo, hierarchical or nccl, not mpi"),
     ("HVDRAY_CHECK_COLLECTIVES", "yes", "HVDRAY_CHECK_COLLECTIVES=yes is not a number from 0 to 1"),
 ])
 def test_a_wrong_variable_is_named(hvdray, name, value, text):
@@ -70,7 +70,7 @@ def test_a_table_that_is_none_is_refused(hvdray, tmp_path):
     table.write_text("slices many\n")
     result = go(hvdray, 1, "suite", HVDRAY_COLLECTIVE_TABLE=table)
     assert result.code == 1
-    assert f'HVDRAY_COLLECTIVE_TABLE: {table}: line 1: slices wants a number of bytes, not "many"' in result.text
+    assert f'HVDRAY_COLLECTIVE_TABLE: {table}: line 1: slices must be a number of bytes, not "many"' in result.text
     assert "No such file" in go(hvdray, 1, "suite", HVDRAY_COLLECTIVE_TABLE=tmp_path / "none").text
 
 

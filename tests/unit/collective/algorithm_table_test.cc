@@ -29,10 +29,10 @@ TEST(AlgorithmTableTest, AWrongLineIsNamed) {
   const auto message = [](std::string_view text) {
     return ParseAlgorithmTable(text).status().message();
   };
-  EXPECT_EQ(message("slices 1\nslice 2\n"), "line 2: no algorithm's size \"slice\"");
-  EXPECT_EQ(message("slices"), "line 1: slices wants a number of bytes, not \"\"");
-  EXPECT_EQ(message("slices 1 MB"), "line 1: slices wants a number of bytes, not \"1 MB\"");
-  EXPECT_EQ(message("slices -1"), "line 1: slices wants a number of bytes, not \"-1\"");
+  EXPECT_EQ(message("slices 1\nslice 2\n"), "line 2: unknown size \"slice\"");
+  EXPECT_EQ(message("slices"), "line 1: slices must be a number of bytes, not \"\"");
+  EXPECT_EQ(message("slices 1 MB"), "line 1: slices must be a number of bytes, not \"1 MB\"");
+  EXPECT_EQ(message("slices -1"), "line 1: slices must be a number of bytes, not \"-1\"");
 }
 
 }  // namespace
