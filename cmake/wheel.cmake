@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# What pyproject.toml puts into the wheel: hvdray and its agent (not hvdray-bench: it would bring Gloo along) into the environment's bin/, and the shared libraries of hvdray,
-# all but glibc's, into its lib/hvdray/ with their licences. So a machine needs none of them.
-install(TARGETS hvdray hvdray-agent RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT wheel)
+# What pyproject.toml puts into the wheel: the programs into the environment's bin/, and the shared libraries that they need, all but
+# glibc's, into its lib/hvdray/ with their licences. So a machine needs none of them.
+install(TARGETS hvdray hvdray-agent hvdray-bench RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT wheel)
 # DT_RPATH rather than DT_RUNPATH: it holds for what the libraries themselves need, too.
-target_link_options(hvdray PRIVATE -Wl,--disable-new-dtags)
-set_target_properties(hvdray PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/hvdray")
-install(CODE "set(folder \"${SKBUILD_DATA_DIR}/lib/hvdray\")\nset(program \"$<TARGET_FILE:hvdray>\")" COMPONENT wheel)
+foreach(program hvdray hvdray-bench)
+  target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
+  set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/hvdray")
+endforeach()
+install(CODE "set(folder \"${SKBUILD_DATA_DIR}/lib/hvdray\")
+set(programs \"$<TARGET_FILE:hvdray>\" \"$<TARGET_FILE:hvdray-bench>\")" COMPONENT wheel)
 install(CODE [[
-  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${program}" RESOLVED_DEPENDENCIES_VAR libraries
+  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${programs} RESOLVED_DEPENDENCIES_VAR libraries
        PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so")
   file(MAKE_DIRECTORY "${folder}/licenses")
   foreach(library IN LISTS libraries)

@@ -36,9 +36,8 @@ int BenchCommand(const CommandLine& line) {
   const int error = errno;
   const std::string text = fmt::format("cannot start {}: {}", words[0], ::strerror(error));
   if (error != ENOENT) return Fail("bench", {ErrorCode::kCommandNotExecutable, text});
-  return Fail("bench",
-              {ErrorCode::kCommandNotFound, text,
-               "put hvdray-bench beside hvdray; the wheel does not have it (docs/bench.md)"});
+  return Fail("bench", {ErrorCode::kCommandNotFound, text,
+                        "put hvdray-bench beside hvdray (docs/bench.md)"});
 }
 
 }  // namespace hvdray

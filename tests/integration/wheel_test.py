@@ -68,8 +68,8 @@ def test_its_name_says_where_it_runs(wheel):
 
 
 def test_its_programs_need_nothing_but_glibc(installed):
-    lines = output_of("ldd", installed / "bin/hvdray").splitlines()
-    assert len(lines) > 8
+    lines = [line for name in ("hvdray", "hvdray-bench") for line in output_of("ldd", installed / "bin" / name).splitlines()]
+    assert len(lines) > 16
     for line in lines:
         assert re.search(rf"linux-vdso|ld-linux|lib(c|m|dl|pthread|rt|resolv)\.so|{re.escape(str(installed))}/", line), line
     agent = subprocess.run(["ldd", installed / "bin/hvdray-agent"], capture_output=True, text=True)
@@ -105,6 +105,9 @@ def test_it_installs_and_runs_under_other_pythons_on_a_bare_machine(wheel, insta
 def test_the_command_is_there_too(installed, tmp_path):
     out = output_of(installed / "bin/hvdray", "run", "-np", "2", "--", "/bin/sh", "-c", "echo $HOROVOD_SIZE", env={"PATH": "/usr/bin:/bin"})
     assert sorted(out.splitlines()) == ["[0]<stdout>:2", "[1]<stdout>:2"]
+    for backend in ("shm", "gloo"):
+        command = [installed / "bin/hvdray", "bench", "-np", "2", "-b", "1K", "-e", "1K", "--backend", backend]
+        assert "all results are right" in output_of(*command, env={"PATH": "/usr/bin:/bin"})
 
 
 def test_it_goes_without_a_trace(wheel, installed):
