@@ -100,7 +100,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     };
     gangs.has_object_room = [this] { return agents_.HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
-    gangs.on_room = [this] { GrantWithheld(); };
+    gangs.on_room = [this] { channels_.GrantWithheld(); };
     gangs.on_end = [this] { EndServing({}); };
     HVDRAY_ASSIGN_OR_RETURN(serve_,
                             ServeSession::Open(loop_, std::move(options), std::move(gangs)));
@@ -277,7 +277,6 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     const Verdict verdict = verdict_;
     const JobReport report = MakeReport();
     channels_.Clear();
-    withheld_.clear();
     agents_.Keep();
     const bool is_fatal = verdict.error.code() == ErrorCode::kInterrupted ||
                           verdict.error.code() == ErrorCode::kReaderGone;
@@ -304,16 +303,6 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     verdict_ = verdict;
     source_.Stop();
     FinishConsole();
-  }
-
-  // Credit for what workers have sent, once the client has room for more.
-  void GrantWithheld() {
-    for (const auto& [worker, bytes] : std::exchange(withheld_, {})) Grant(worker, bytes);
-  }
-
-  void Grant(int worker, uint32_t bytes) {
-    guard_.OnChannelRead(worker, bytes);
-    SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
   }
 
   void TellEnd(int worker, Duration grace) {
@@ -349,6 +338,11 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     };
     handlers.give = [this](int worker, int64_t object) {
       SendToWorker(worker, wire::GiveObject{worker, object});
+    };
+    handlers.has_room = [this] { return !serve_ || serve_->HasRoom(); };
+    handlers.grant = [this](int worker, uint32_t bytes) {
+      guard_.OnChannelRead(worker, bytes);
+      SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
     };
     handlers.on_report = [this](int worker, uint32_t number, const Json& metrics) {
       if (serve_) serve_->OnReport(worker, number, metrics);
@@ -582,7 +576,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       kv_.OnRequest(agent, message.generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
       if (guard_.IsStale(message)) return;
-      if (output->stream == wire::StreamId::kChannel) return OnChannel(*output);
+      if (output->stream == wire::StreamId::kChannel) return channels_.Take(*output);
       const bool is_stderr = output->stream == wire::StreamId::kStderr;
       console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
                                   output->is_end);
@@ -601,19 +595,6 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       }
     } else {
       if (host >= 0) OnHostMessage(host, message);
-    }
-  }
-
-  void OnChannel(const wire::Output& output) {
-    const int worker = output.rank;
-    channels_.Feed(worker, output.bytes);
-    if (output.is_end) channels_.End(worker);
-    const auto bytes = static_cast<uint32_t>(output.bytes.size());
-    if (bytes == 0) return;
-    if (serve_ && !serve_->HasRoom()) {
-      withheld_[worker] += bytes;
-    } else {
-      Grant(worker, bytes);
     }
   }
 
@@ -751,7 +732,6 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   std::unique_ptr<ServeSession> serve_;  // null: hvdray run
   std::vector<std::string> base_env_;    // without that of the start
   int64_t last_notice_ = 0;              // highest timestamp of the job's notices
-  std::map<int, uint32_t> withheld_;     // by worker: credit that waits for the client
   WorkerId next_worker_ = 0;             // above all numbers of its jobs
   bool is_source_started_ = false;
   std::optional<Found> found_;    // the last list

@@ -106,7 +106,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     gangs.warm = [this](const control::Warm& warm) { return Warm(warm); };
     gangs.has_object_room = [this] { return HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
-    gangs.on_room = [this] { GrantWithheld(); };
+    gangs.on_room = [this] { channels_.GrantWithheld(); };
     gangs.on_end = [this] { EndServing({}); };
     HVDRAY_ASSIGN_OR_RETURN(serve_,
                             ServeSession::Open(loop_, std::move(options), std::move(gangs)));
@@ -231,6 +231,12 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     };
     handlers.give = [this](int rank, int64_t object) {
       agents_.Send(guard_.AgentOf(rank), {generation_, wire::GiveObject{rank, object}});
+    };
+    handlers.has_room = [this] { return !serve_ || serve_->HasRoom(); };
+    handlers.grant = [this](int rank, uint32_t bytes) {
+      guard_.OnChannelRead(rank, bytes);
+      agents_.Send(guard_.AgentOf(rank),
+                   {generation_, wire::Credit{rank, wire::StreamId::kChannel, bytes}});
     };
     handlers.on_report = [this](int rank, uint32_t number, const Json& metrics) {
       if (serve_) serve_->OnReport(rank, number, metrics);
@@ -441,7 +447,6 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     start_.Drop();
     const JobReport report = MakeReport();
     channels_.Clear();
-    withheld_.clear();
     const bool is_fatal = finish.verdict.error.code() == ErrorCode::kInterrupted ||
                           finish.verdict.error.code() == ErrorCode::kReaderGone;
     is_ending_ = is_ending_ || is_fatal;  // no other gang begins
@@ -478,24 +483,12 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         [this] { EndLeftoversOfLostAgents(); });
   }
 
-  // Credit for what workers have sent, once the client has room for more.
-  void GrantWithheld() {
-    for (const auto& [rank, bytes] : std::exchange(withheld_, {})) Grant(rank, bytes);
-  }
-
-  void Grant(int rank, uint32_t bytes) {
-    guard_.OnChannelRead(rank, bytes);
-    agents_.Send(guard_.AgentOf(rank),
-                 {generation_, wire::Credit{rank, wire::StreamId::kChannel, bytes}});
-  }
-
   // ---- effects
 
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
     errors_.Clear();
     channels_.Clear();
-    withheld_.clear();
     console_->SetGeneration(generation_);
     progress_.workers_started = 0;
     NoteEarlierFailure();
@@ -609,7 +602,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       kv_.OnRequest(host, generation, std::move(*kv));
     } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
       if (guard_.IsStale(message)) return;
-      if (output->stream == wire::StreamId::kChannel) return OnChannel(*output);
+      if (output->stream == wire::StreamId::kChannel) return channels_.Take(*output);
       const bool is_stderr = output->stream == wire::StreamId::kStderr;
       console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
                                   output->is_end);
@@ -651,19 +644,6 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     if (event_log_) event_log_->OnWarmed(name, generation, warmed, loop_.Now());
     if (const auto text = warm_starts_.OnWarmed(name, warmed)) console_->Say(*text);
     if (generation == 0 && warming_.contains(host)) AnswerWarm(host, warmed);
-  }
-
-  void OnChannel(const wire::Output& output) {
-    const int rank = output.rank;
-    channels_.Feed(rank, output.bytes);
-    if (output.is_end) channels_.End(rank);
-    const auto bytes = static_cast<uint32_t>(output.bytes.size());
-    if (bytes == 0) return;
-    if (serve_ && !serve_->HasRoom()) {
-      withheld_[rank] += bytes;
-    } else {
-      Grant(rank, bytes);
-    }
   }
 
   // Workers that may have printed errors when the first one fails.
@@ -725,7 +705,6 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     std::set<int> mapped;  // hosts that were told of it
   };
   std::map<int64_t, Memory> memory_;  // of objects, until they are dropped
-  std::map<int, uint32_t> withheld_;  // by rank: credit that waits for the client
   bool is_sigint_first_ = false;      // the gang is dismissed that way
   bool is_repeating_ = false;         // facts that observers know
   bool is_ending_ = false;

@@ -52,8 +52,26 @@ WorkerChannels::WorkerChannels(Handlers handlers) : handlers_(std::move(handlers
 
 WorkerChannels::~WorkerChannels() = default;
 
+void WorkerChannels::Take(const wire::Output& output) {
+  const int worker = output.rank;
+  Feed(worker, output.bytes);
+  if (output.is_end) End(worker);
+  const auto bytes = static_cast<uint32_t>(output.bytes.size());
+  if (bytes == 0) return;
+  if (handlers_.has_room()) {
+    handlers_.grant(worker, bytes);
+  } else {
+    withheld_[worker] += bytes;
+  }
+}
+
+void WorkerChannels::GrantWithheld() {
+  for (const auto& [worker, bytes] : std::exchange(withheld_, {})) handlers_.grant(worker, bytes);
+}
+
 void WorkerChannels::Clear() {
   channels_.clear();
+  withheld_.clear();
   queued_bytes_ = 0;
 }
 

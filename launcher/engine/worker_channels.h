@@ -41,11 +41,21 @@ class WorkerChannels {
     std::function<void(int worker, wire::Stdin)> send = {};
     /// An object for a worker, in order with these bytes. Needed by Give() only.
     std::function<void(int worker, int64_t object)> give = {};
+    /// Whether who gets all this can take more. Needed by Take() only, as the next one.
+    std::function<bool()> has_room = {};
+    /// The worker may send `bytes` more.
+    std::function<void(int worker, uint32_t bytes)> grant = {};
   };
   explicit WorkerChannels(Handlers handlers);
   ~WorkerChannels();
   WorkerChannels(const WorkerChannels&) = delete;
   WorkerChannels& operator=(const WorkerChannels&) = delete;
+
+  /// What a worker's agent has read of its channel, in order. Credit for it is granted at once, or
+  /// by GrantWithheld(), which the caller calls when there is room again. Not from within a
+  /// handler.
+  void Take(const wire::Output& output);
+  void GrantWithheld();
 
   /// Forgets all workers: a new generation begins.
   void Clear();
@@ -74,6 +84,7 @@ class WorkerChannels {
 
   const Handlers handlers_;
   std::map<int, std::unique_ptr<Channel>> channels_;
+  std::map<int, uint32_t> withheld_;  // by worker: credit that waits for room
   size_t queued_bytes_ = 0;
 };
 

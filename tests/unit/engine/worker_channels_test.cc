@@ -47,7 +47,13 @@ class WorkerChannelsTest : public testing::Test {
            [this](int worker, const Status& why) {
              told_.push_back(fmt::format("{} violation", worker));
              faults_.emplace_back(worker, why);
+           },
+       .has_room = [this] { return has_room_; },
+       .grant =
+           [this](int worker, uint32_t bytes) {
+             told_.push_back(fmt::format("{} may send {}", worker, bytes));
            }}};
+  bool has_room_ = true;
   std::vector<std::string> told_;
   std::vector<std::pair<int, Status>> faults_;
   int next_ = 100;
@@ -59,6 +65,30 @@ TEST_F(WorkerChannelsTest, ReportsAreNumberedByWorker) {
   Say(0, R"({"type":"report","metrics":{"loss":0.25},"later":[{}]})");
   EXPECT_EQ(Told(), (std::vector<std::string>{R"(0 report 1 {"loss":0.5})", "7 report 1 {}",
                                               R"(0 report 2 {"loss":0.25})"}));
+}
+
+TEST_F(WorkerChannelsTest, CreditWaitsForRoom) {
+  const std::string report = "{\"type\":\"report\",\"metrics\":{}}\n";  // 31 bytes
+  const auto take = [&](int worker, std::string_view bytes, bool is_end = false) {
+    channels_.Take({worker, wire::StreamId::kChannel, is_end, std::string(bytes)});
+  };
+  take(1, report);
+  EXPECT_EQ(Told(), (std::vector<std::string>{"1 report 1 {}", "1 may send 31"}));
+  has_room_ = false;
+  take(2, report);
+  take(1, report);
+  take(1, report.substr(0, 4));
+  take(1, "", true);
+  EXPECT_EQ(Told(), (std::vector<std::string>{"2 report 1 {}", "1 report 2 {}"}));
+  has_room_ = true;
+  channels_.GrantWithheld();
+  EXPECT_EQ(Told(), (std::vector<std::string>{"1 may send 35", "2 may send 31"}));
+  channels_.GrantWithheld();
+  has_room_ = false;
+  take(2, report);
+  channels_.Clear();
+  channels_.GrantWithheld();
+  EXPECT_EQ(Told(), (std::vector<std::string>{"2 report 2 {}"}));
 }
 
 TEST_F(WorkerChannelsTest, ANewGenerationBeginsAnew) {
