@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import mmap
 import os
@@ -132,6 +133,7 @@ class Launcher:
             if self._broker is not None:
                 self._broker.theirs.close()
         self.output = Output(self._process.stdout, self._process.stderr, output)
+        self.output.on_full = functools.partial(_wake, self.condition)  # not of us: the threads of the output have it
         if self._broker is not None:
             self._broker.on_begun = self.output.release
         try:
@@ -229,6 +231,10 @@ class Launcher:
                 self._write({"type": "bye"})
             else:
                 self._finalizer()  # It still waits for slots, and reads nothing.
+        while self.output.is_shown and self._process.poll() is None:
+            self.output.show()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.1)
         self._process.wait()
         self.output.close()
         self._finalizer()
@@ -457,6 +463,11 @@ def _options_text(options: dict[str, Any]) -> bytes:
         return json.dumps(options, ensure_ascii=False, default=os.fspath).encode()
     except (TypeError, UnicodeEncodeError) as error:
         raise TypeError(f"options can't be written as JSON: {error}") from None
+
+
+def _wake(condition: threading.Condition) -> None:
+    with condition:
+        condition.notify_all()
 
 
 def _error_of(told: dict[str, Any]) -> HvdrayError:

@@ -13,11 +13,13 @@ import termios
 import threading
 import time
 from collections import deque
-from typing import IO, Any, Optional
+from typing import IO, Any, Callable, Optional
 
-MAX_HELD = 1 << 20  # bytes; what is older is dropped
+MAX_HELD = 1 << 20  # bytes; where nobody waits for a call, what is older is dropped
 MAX_LAST_LINES = 8
 SETTLE_S = 0.5
+QUIET_S = 0.05
+WAITING_S = 2.0  # after show(): whoever waits for a call shows far more often
 
 OUTPUTS = ("auto", "inherit", "wait", "none")
 
@@ -35,6 +37,10 @@ class Output:
             how = "inherit" if _is_own(sys.stdout, 1) else "wait"
         self.is_shown = how == "wait"
         self._lock = threading.Lock()
+        self._has_room = threading.Condition(self._lock)
+        self._shown_at = float("-inf")
+        self._dropped = 0  # bytes
+        self.on_full: Callable[[], None] = lambda: None  # wakes whoever waits for a call
         self._early: Optional[list[tuple[bool, bytes]]] = []  # None: released
         self._held: deque[tuple[bool, bytes]] = deque()  # is of stderr, text
         self._held_bytes = 0
@@ -58,26 +64,39 @@ class Output:
                 self._pass_on(is_error, chunk)
 
     def settle(self) -> None:
-        """Returns once all is held, or passed on, that has been said until now."""
-        deadline = time.monotonic() + SETTLE_S  # of a program that prints without end
-        while time.monotonic() < deadline:
+        """Shows all that has been said until now."""
+        begin = quiet = time.monotonic()
+        has_waited = False
+        while time.monotonic() < begin + SETTLE_S:  # of a program that prints without end
+            self.show()
             with self._lock:
-                if not any(map(_waits, self._sources)):
-                    return
+                waits = any(map(_waits, self._sources))
+            if waits:
+                has_waited, quiet = True, time.monotonic()
+            elif not has_waited or time.monotonic() > quiet + QUIET_S:  # who filled the pipe may have more
+                break
             time.sleep(0.0002)
+        self.show()
 
     def show(self) -> None:
         """Prints what is held, in order of arrival."""
-        while self._held:
+        while True:
             with self._lock:
+                self._shown_at = time.monotonic()
+                dropped, self._dropped = self._dropped, 0
                 if not self._held:
-                    return
+                    break
                 is_error, text = self._held.popleft()
                 self._held_bytes -= len(text)
-            stream = sys.stderr if is_error else sys.stdout
-            if stream is not None:
-                stream.write(self._decoders[is_error].decode(text))
-                stream.flush()
+                self._has_room.notify_all()
+            self._print(True, f"hvdray: {dropped} bytes of older output dropped: no call waited for them\n" if dropped else "")
+            self._print(is_error, self._decoders[is_error].decode(text))
+
+    def _print(self, is_error: bool, text: str) -> None:
+        stream = sys.stderr if is_error else sys.stdout
+        if text and stream is not None:
+            stream.write(text)
+            stream.flush()
 
     def last_lines(self) -> str:
         """Of stderr."""
@@ -98,6 +117,7 @@ class Output:
         readable.register(source.fileno(), select.POLLIN)
         while True:
             readable.poll()
+            self._wait_for_room()
             with self._lock:  # What has been said is either in the pipe or here, for settle().
                 chunk = os.read(source.fileno(), 1 << 16)
                 is_early = self._early is not None
@@ -117,6 +137,18 @@ class Output:
             self._last.append(rest)
         source.close()
 
+    def _wait_for_room(self) -> None:
+        """While a call waits, writers wait for their reader."""
+        while self.is_shown:
+            with self._lock:
+                patience = self._shown_at + WAITING_S - time.monotonic()
+                if self._held_bytes < MAX_HELD // 2 or patience <= 0:
+                    return
+            self.on_full()  # without our lock: it takes another one
+            with self._lock:
+                if self._held_bytes >= MAX_HELD // 2:
+                    self._has_room.wait(patience)
+
     def _pass_on(self, is_error: bool, chunk: bytes) -> None:
         if self._targets is not None:
             _write_all(self._targets[is_error], chunk)
@@ -124,7 +156,9 @@ class Output:
             self._held.append((is_error, chunk))
             self._held_bytes += len(chunk)
             while self._held_bytes > MAX_HELD:
-                self._held_bytes -= len(self._held.popleft()[1])
+                oldest = len(self._held.popleft()[1])
+                self._held_bytes -= oldest
+                self._dropped += oldest
 
 
 def _waits(source: IO[bytes]) -> bool:
