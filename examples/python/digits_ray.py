@@ -4,6 +4,7 @@
 
     python examples/python/digits_ray.py --workers 4            # needs hvdray and Ray; on the nodes Horovod and torch
     python examples/python/digits_ray.py --workers 2 --elastic  # and more, while there are slots
+    python examples/python/digits_ray.py --address local        # without a cluster: Ray on this machine, for this run
 """
 
 import argparse

@@ -218,7 +218,9 @@ class Executor:
         with self._turn:
             self._check_over()
             if self._has_started:
-                raise HvdrayError("the executor has been started already", hint="restart() begins anew")
+                is_bare = executable_cls is not None and self._executable is None
+                hint = "start() comes before the first call: make another executor" if is_bare else "restart() begins anew"
+                raise HvdrayError("the executor has been started already", hint=hint)
             self._env.update(checked_env(extra_env_vars))
             if executable_cls is not None:
                 names = ("executable_cls", "executable_args", "executable_kwargs")
@@ -226,10 +228,11 @@ class Executor:
             self._start_now(None)
 
     def _start_now(self, deadline: Optional[float]) -> None:
+        _living.add(self)
         try:
             self._begin(deadline)
         except BaseException:
-            self.shutdown()
+            self._end()
             raise
         self._has_started = True
 
@@ -258,21 +261,25 @@ class Executor:
             if launcher is not None and gang is not None and launcher.lost is None:
                 launcher.stop(gang, self._grace())
         try:
-            _living.discard(self)
-            if self._elastic_hosts is not None:
-                self._elastic_hosts.close()
-            launcher, self._launcher = self._launcher, None
-            try:
-                if launcher is not None and launcher.lost is None:
-                    self._end_gang(launcher)
-            finally:
-                if self._pool is not None:
-                    self._tell_pool()
-                    self._pool.release(self)
-                elif launcher is not None:
-                    launcher.close()
+            self._end()
         finally:
             self._turn.release()
+
+    def _end(self) -> None:
+        """Leaves nothing. After a failed start, another one may follow."""
+        _living.discard(self)
+        if self._elastic_hosts is not None:
+            self._elastic_hosts.close()
+        launcher, self._launcher = self._launcher, None
+        try:
+            if launcher is not None and launcher.lost is None:
+                self._end_gang(launcher)
+        finally:
+            if self._pool is not None:
+                self._tell_pool()
+                self._pool.release(self)
+            elif launcher is not None:
+                launcher.close()
 
     def __enter__(self) -> "Executor":
         return self
@@ -673,6 +680,8 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def checked_env(env: Optional[Mapping[str, str]]) -> dict[str, str]:
+    if env is not None and not isinstance(env, Mapping):
+        raise TypeError(f"env must be a mapping of texts, not {type(env).__name__}")
     for name, value in (env or {}).items():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise ValueError(f"not the name of a variable: {name!r}")

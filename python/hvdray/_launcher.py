@@ -103,7 +103,7 @@ class Launcher:
             raise
 
     def _begin(self, options: dict[str, Any], worker: Sequence[str], output: str, words: Sequence[str]) -> None:
-        binary = find_binary()
+        binary = self._binary = find_binary()
         text = _options_text(options)
         environment = {name: value for name, value in os.environ.items() if name not in RESTARTS + ELASTIC}
         ours, theirs = socket.socketpair()
@@ -370,9 +370,10 @@ class Launcher:
             if self.lost is None and not self._is_over:
                 said = self.output.last_lines()
                 if code == USAGE and not self._build:
-                    self._lose(HvdrayError(_FILE.sub("options", said).replace("hvdray serve: ", "", 1)))
+                    self._lose(_refusal_of(said))
                 else:
-                    self._lose(LauncherLost(f"hvdray serve has ended: {_how(code)}" + (f"; it said: {said}" if said else "")))
+                    who = "hvdray serve" if self._build else f"{self._binary} serve"
+                    self._lose(LauncherLost(f"{who} has ended: {_how(code)}" + (f"; it said: {said}" if said else "")))
             self.condition.notify_all()
 
     def _on_nonsense(self, error: Exception) -> None:
@@ -468,6 +469,15 @@ def _options_text(options: dict[str, Any]) -> bytes:
 def _wake(condition: threading.Condition) -> None:
     with condition:
         condition.notify_all()
+
+
+def _refusal_of(said: str) -> HvdrayError:
+    """Of what serve prints if it refuses its options: a message, maybe a code, maybe a hint."""
+    said = _FILE.sub("options", said).replace("hvdray serve: ", "", 1)
+    message, _, hint = said.partition("\n  hint: ")
+    found = re.fullmatch(r"(.*) \[(HVD-E\d{4})\]", message, re.DOTALL)
+    message, code = found.groups() if found else (message, "")
+    return HvdrayError(message, code=code, hint=hint.replace("slots come from options", "slots come from hosts"))
 
 
 def _error_of(told: dict[str, Any]) -> HvdrayError:

@@ -78,7 +78,13 @@ def run(
         _warn_renamed("network_interface", "network_interfaces")
         if network_interfaces:
             raise ValueError("network_interface and network_interfaces are both given")
-        network_interfaces = network_interface.split(",")
+        network_interfaces = network_interface
+    if isinstance(network_interfaces, str):
+        network_interfaces = network_interfaces.split(",")
+    if cooldown_range is not None and (isinstance(cooldown_range, str) or len(_listed("cooldown_range", cooldown_range)) != 2):
+        raise ValueError(f"cooldown_range must be two numbers, not {cooldown_range!r}")
+    if min_num_proc is not None and max_num_proc is not None and min_num_proc > max_num_proc:
+        raise ValueError(f"min_num_proc={min_num_proc} is above max_num_proc={max_num_proc}")
     given: dict[str, Any] = {
         "hostfile": hostfile,
         "host_discovery_script": host_discovery_script,
@@ -89,7 +95,7 @@ def run(
         "ssh_identity_file": ssh_identity_file,
         "disable_cache": disable_cache,
         "output_filename": output_filename,
-        "verbose": verbose,
+        "verbose": bool(verbose),
         "network_interfaces": ",".join(network_interfaces) if network_interfaces else None,
     }
     given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in given.items() if value}
@@ -151,6 +157,13 @@ def _renamed(old: str, old_value: Optional[int], new: str, new_value: Optional[i
     if new_value is not None:
         raise ValueError(f"{old} and {new} are both given: they are one")
     return old_value
+
+
+def _listed(name: str, value: Any) -> list[Any]:
+    try:
+        return list(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a sequence, not {type(value).__name__}") from None
 
 
 def _warn_renamed(old: str, new: str) -> None:

@@ -589,7 +589,11 @@ assert executor.run(rank) == [0, 1]
 executor.shutdown()
 executor = hvdray.Executor(2)
 raised(ValueError, lambda: [open("bad", "w").close(), executor.start(Moody)])
-raised(hvdray.HvdrayError, lambda: executor.run(rank))
+raised(ValueError, lambda: executor.run(rank))
+os.remove("bad")
+executor.start(Moody)  # nothing is left of the ones that failed
+assert executor.run(rank) == [0, 1]
+executor.shutdown()
 """)
 
 
@@ -611,6 +615,51 @@ with hvdray.Executor(2, output="none") as executor:
 """)
     assert sorted(result.text.splitlines()) == ["[0]<stdout>:from 0", "[1]<stdout>:from 1"]
     assert "never seen" not in result.text + result.errors
+
+
+def test_who_waits_gets_all_output_and_who_does_not_hears_what_was_dropped(programs):
+    """Far more than is held."""
+    programs.run("""
+import io, contextlib
+LINES = 40000
+def talk():
+    for k in range(LINES):
+        print(k, "x" * 60)
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.02)
+def talk_later():
+    import threading
+    threading.Thread(target=lambda: [wait_for("go"), talk(), open("said", "w").close()]).start()
+
+def cell(call):
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        call()
+    return out.getvalue(), errors.getvalue()
+
+with hvdray.Executor(2, output="wait") as executor:
+    text, errors = cell(lambda: executor.run(talk))
+    more, _ = cell(lambda: executor.run(rank))  # where the machine is slow
+    for worker in range(2):
+        assert [line for line in (text + more).splitlines() if line.startswith(f"[{worker}]")] == [
+            f"[{worker}]<stdout>:{k} {'x' * 60}" for k in range(LINES)]
+    assert errors == "", errors
+with hvdray.Executor(1, output="wait") as executor:
+    cell(lambda: executor.run(talk_later))
+    open("go", "w").close()
+    wait_for("said")
+    text, errors = cell(lambda: executor.run(rank))
+    assert 0 < len(text) < 70 * LINES and " bytes of older output dropped: no call waited for them" in errors, (len(text), errors)
+""")
+
+
+def test_refused_options_have_code_and_hint(programs):
+    programs.run("""
+error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, num_proc=4, hosts="localhost:2"))
+assert error.message.startswith("options: Requested more processes (4)") and "HVD" not in error.message, error.message
+assert error.code == "HVD-E0103" and error.hint.startswith("the slots come from hosts"), vars(error)
+""")
 
 
 # ---- bad input
@@ -659,6 +708,13 @@ with hvdray.Executor(2, output="none") as executor:
     ("hvdray.run(rank, use_gloo=True, use_mpi=True)", "ValueError", "Argument use_gloo and use_mpi only allow one set True."),
     ("hvdray.run(rank, use_mpi=True)", "ValueError", "no use_mpi"),
     ("hvdray.run(rank, np=2, num_proc=2)", "ValueError", "np and num_proc"),
+    ("hvdray.run(rank, min_num_proc=2, max_num_proc=1)", "ValueError", "min_num_proc=2 is above max_num_proc=1"),
+    ("hvdray.run(rank, min_num_proc=1, cooldown_range=5)", "TypeError", "cooldown_range must be a sequence, not int"),
+    ("hvdray.run(rank, min_num_proc=1, cooldown_range=[5])", "ValueError", "cooldown_range must be two numbers, not [5]"),
+    ("hvdray.run(rank, num_proc=1, env=['A=1'])", "TypeError", "env must be a mapping of texts, not list"),
+    ("hvdray.run(rank, num_proc=1, network_interfaces='no0,lo')", "hvdray.HvdrayError", "no0"),
+    ("os.environ.update(HVDRAY_BINARY='/bin/true') or hvdray.run(rank, num_proc=1)", "hvdray.LauncherLost", "/bin/true serve has ended"),
+    ("[e := hvdray.Executor(1), e.run(rank), e.start(dict)]", "hvdray.HvdrayError", "make another executor"),
 ])
 def test_bad_input_is_told(programs, call, kind, words):
     programs.run(f"""

@@ -358,7 +358,7 @@ for arguments, said in (
     (dict(min_num_proc=1, slots=1, options={"slots_per_host": 2}), "both given"),
 ):
     assert said in str(raised(ValueError, lambda: hvdray.run(rank, **arguments))), said
-error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, min_num_proc=3, max_num_proc=2))
+error = raised(ValueError, lambda: hvdray.run(rank, min_num_proc=3, max_num_proc=2))
 assert "above" in str(error), error
 error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, min_num_proc=1, cooldown_range=[5, 1]))
 assert "cooldown" in str(error), error

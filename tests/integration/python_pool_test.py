@@ -171,7 +171,10 @@ with hvdray.Pool(2, preload=["counted"], env=packages) as pool:
         pids = executor.run(os.getpid)
         here = executor.run(os.getcwd)
         assert executor.run(note) == [1, 1] and executor.run(note) == [2, 2]
-        raised(hvdray.HvdrayError, lambda: hvdray.Executor(pool=pool).run(rank))  # it is in use
+        late = hvdray.Executor(pool=pool)
+        assert "in use" in str(raised(hvdray.HvdrayError, lambda: late.run(rank)))
+    assert late.run(rank) == [0, 1]
+    late.shutdown()
     with hvdray.Executor(pool=pool) as executor:
         assert executor.execute(lambda nothing: nothing) == [None, None]
         assert not set(pids) & set(executor.run(os.getpid))
