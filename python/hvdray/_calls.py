@@ -5,6 +5,8 @@ end", is its table."""
 from __future__ import annotations
 
 import json
+import linecache
+import re
 import signal
 import sys
 import time
@@ -326,7 +328,7 @@ def error_of(answer: Answer, rank: int, host: str, pid: int, wants_json: bool) -
         text = f"{told.get('name')}: {told.get('text')}"
         raised = with_class_of(_exception_of(answer, text, wants_json), f"{where} raised {text}")
     raised.rank, raised.host, raised.pid = rank, host, pid
-    raised.traceback = told.get("traceback", "")
+    raised.traceback = _with_cells(str(told.get("traceback", "")))
     show_traceback(raised)
     if told.get("module"):
         name = told["module"].partition(".")[0]
@@ -334,6 +336,19 @@ def error_of(answer: Answer, rank: int, host: str, pid: int, wants_json: bool) -
         if name in sys.modules:
             raised.hint += f", or send its code along: hvdray.ship({name})"
     return raised
+
+
+def _with_cells(text: str) -> str:
+    """Adds the lines of a notebook's cells, which are known here alone, to a traceback."""
+    lines = text.split("\n")
+    shown = []
+    for line, below in zip(lines, [*lines[1:], ""]):
+        shown.append(line)
+        place = re.match(r'  File "(.+)", line (\d+)', line)
+        known: Any = linecache.cache.get(place[1]) if place and not below.startswith("    ") else None
+        if place and known and len(known) == 4 and 0 < int(place[2]) <= len(known[2]):
+            shown.append("    " + known[2][int(place[2]) - 1].strip())
+    return "\n".join(shown)
 
 
 def _exception_of(answer: Answer, text: str, wants_json: bool) -> BaseException:

@@ -7,9 +7,11 @@ lie in a message, or be mapped from an object that many workers share.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
-from types import FunctionType, ModuleType
+from collections import ChainMap
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Optional, Sequence
 
 from ._errors import HvdrayError, SerializationError
@@ -34,10 +36,24 @@ def the_cloudpickle() -> Any:
     return cloudpickle
 
 
+@functools.lru_cache(maxsize=None)
+def _pickler() -> Any:
+    """cloudpickle's, which leaves code the name of its file: tracebacks of workers say where a line is, and show it where
+    they find the file. cloudpickle 3.1 puts another name there."""
+    cloudpickle = the_cloudpickle()
+    reduce = cloudpickle.Pickler.dispatch_table[CodeType]
+
+    def reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
+        make, args = reduce(code)
+        return make, tuple(code.co_filename if arg == "<dynamic-code>" else arg for arg in args)
+
+    table = ChainMap({CodeType: reduce_code}, cloudpickle.Pickler.dispatch_table)
+    return type("Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})
+
+
 def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside the function, on each worker") -> Payload:
     """For an error: `names`, what to call the value, or the items of a tuple, and `way_out`, for an object of a class {}.
     Raises SerializationError."""
-    cloudpickle = the_cloudpickle()
     buffers: list[pickle.PickleBuffer] = []
 
     def stays_within(buffer: pickle.PickleBuffer) -> bool:
@@ -47,7 +63,9 @@ def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside
         return False
 
     try:
-        parts: list[Bytes] = [cloudpickle.dumps(value, protocol=5, buffer_callback=stays_within)]
+        file = io.BytesIO()
+        _pickler()(file, protocol=5, buffer_callback=stays_within).dump(value)
+        parts: list[Bytes] = [file.getvalue()]
         # Raises BufferError, for what is not contiguous; nothing that NumPy gives here is.
         parts += [buffer.raw() for buffer in buffers]
     except Exception as error:

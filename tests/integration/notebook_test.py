@@ -2,6 +2,7 @@
 """Executors in a notebook: a real ipykernel, whose cells are run as Jupyter runs them."""
 
 import os
+import re
 import queue
 import signal
 import sys
@@ -112,9 +113,10 @@ executor.execute(hang)
     notebook.manager.interrupt_kernel()
     assert notebook.end(cell)[1] == "KeyboardInterrupt"
     assert "[14, 14]" in notebook.run("print(executor.execute(lambda counter: counter.up()))")
-    cell = notebook.begin("executor.run(lambda: 1 // rank())")
+    cell = notebook.begin("def divide():\n    return 1 // rank()  # one line\nexecutor.run(divide)")
     out, error = notebook.end(cell)
     assert "ZeroDivisionError" in error and "rank 0 on host localhost" in out, (error, out)
+    assert re.search(r'File ".*", line 2, in divide\n    return 1 // rank\(\)  # one line\n', out), out
     assert "[15, 15]" in notebook.run("print(executor.execute(lambda counter: counter.up()))")
     notebook.run("executor.shutdown()")
     left = [line for pid, line in notebook.processes().items() if "hvdray" in line]
