@@ -37,6 +37,7 @@ ELASTIC = ("HVDRAY_MIN_NP", "HVDRAY_MAX_NP", "HVDRAY_HOST_DISCOVERY_SCRIPT")  # 
 
 Ranks = Union[Sequence[int], str]
 _FILE = re.compile(r"/dev/fd/[0-9:]*[0-9]")  # of the options; nobody knows it by that name
+_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])")
 
 OnData = Callable[[int, Any, Any], None]  # worker (the rank, if none is replaced), data, blob
 
@@ -477,12 +478,17 @@ def _refusal_of(said: str) -> HvdrayError:
     message, _, hint = said.partition("\n  hint: ")
     found = re.fullmatch(r"(.*) \[(HVD-E\d{4})\]", message, re.DOTALL)
     message, code = found.groups() if found else (message, "")
-    return HvdrayError(message, code=code, hint=hint.replace("slots come from options", "slots come from hosts"))
+    return HvdrayError(message, code=code, hint=_hint_of(hint).replace("slots come from options", "slots come from hosts"))
+
+
+def _hint_of(text: str) -> str:
+    """With the keys of `options` where serve names flags."""
+    return _FLAG.sub(lambda flag: flag[1].replace("-", "_"), text)
 
 
 def _error_of(told: dict[str, Any]) -> HvdrayError:
     kind = PlacementTimeout if told["code"] in NO_SLOTS else HvdrayError
-    return kind(told["message"], code=told["code"], hint=told["hint"])
+    return kind(told["message"], code=told["code"], hint=_hint_of(told["hint"]))
 
 
 def _how(code: int) -> str:
