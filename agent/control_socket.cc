@@ -5,11 +5,14 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -69,10 +72,10 @@ std::string PathOf(const std::string& directory, pid_t agent) {
 }
 
 // Returns 0 or an errno.
-int ConnectTo(const std::string& path, UniqueFd& fd) {
+int ConnectTo(const std::string& path, UniqueFd& fd, int flags = 0) {
   const Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return ENAMETOOLONG;
-  fd.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  fd.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   const bool is_connected =
       fd.is_valid() &&
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
@@ -82,6 +85,41 @@ int ConnectTo(const std::string& path, UniqueFd& fd) {
 // `error`: of ConnectTo(). In a directory that is ours alone.
 void RemoveIfDead(const std::string& path, int error) {
   if (error == ECONNREFUSED && IsSocket(path)) ::unlink(path.c_str());
+}
+
+// The agent of "agent-PID.sock".
+std::optional<pid_t> AgentOf(std::string_view name) {
+  constexpr std::string_view kBefore = "agent-";
+  constexpr std::string_view kAfter = ".sock";
+  if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) return std::nullopt;
+  name.remove_prefix(kBefore.size());
+  name.remove_suffix(std::min(kAfter.size(), name.size()));
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && pid > 0 ? std::optional(pid) : std::nullopt;
+}
+
+// Also if nobody reaps it, as in a container whose first process does not.
+bool IsGone(pid_t pid) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.is_valid()) return errno == ESRCH;
+  pollfd ended{process.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) > 0;
+}
+
+// Of agents that were killed together with their keepers. One of another pid namespace only seems
+// to be gone, but it listens. Asks no agent that is there: there may be a thousand.
+void RemoveDeadSockets(const std::string& directory) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::optional<pid_t> agent = AgentOf(entry->path().filename().native());
+    if (!agent || !IsGone(*agent)) continue;
+    const std::string& path = entry->path().native();
+    UniqueFd fd;
+    RemoveIfDead(path, ConnectTo(path, fd, SOCK_NONBLOCK));
+  }
 }
 
 // True: the agent accepted the line.
@@ -122,14 +160,20 @@ std::string ControlDirectory() {
 Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std::string& directory,
                                                            std::function<void(Duration)> on_leave) {
   HVDRAY_RETURN_IF_ERROR(MakeOwnDirectory(directory));
+  RemoveDeadSockets(directory);
   std::string path = PathOf(directory, ::getpid());
-  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
+  // Has its name only once we listen: until then it looks like that of a dead agent.
+  const std::string early = path + ".new";
+  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(early));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  ::unlink(path.c_str());  // A leftover of a dead agent with our pid.
+  ::unlink(early.c_str());  // A leftover of a dead agent with our pid.
   if (!fd.is_valid() ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::chmod(path.c_str(), 0600) != 0 || ::listen(fd.get(), kMaxClients) != 0) {
-    return ErrnoStatus(path, errno);
+      ::chmod(early.c_str(), 0600) != 0 || ::listen(fd.get(), kMaxClients) != 0 ||
+      ::rename(early.c_str(), path.c_str()) != 0) {
+    const Status status = ErrnoStatus(path, errno);
+    ::unlink(early.c_str());
+    return status;
   }
   return std::unique_ptr<ControlSocket>(
       new ControlSocket(loop, std::move(path), std::move(fd), std::move(on_leave)));

@@ -33,6 +33,7 @@ std::string ControlDirectory();
 class ControlSocket {
  public:
   /// Creates `directory`/agent-PID.sock, mode 0600, in a directory of mode 0700 that must be ours.
+  /// Removes such sockets there of agents that are gone.
   /// The loop outlives the socket. Errors: kSystem, kFileUnwritable.
   static Result<std::unique_ptr<ControlSocket>> Open(Loop& loop, const std::string& directory,
                                                      std::function<void(Duration)> on_leave);

@@ -305,6 +305,34 @@ def test_nothing_is_left_when_the_client_dies(client):
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), "the end of the workers")
 
 
+def test_sockets_of_agents_that_were_killed_with_their_keepers_go_with_the_next(hvdray, tmp_path):
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+
+    def begun():
+        client = ElasticClient(hvdray, "--elastic-mode", "gang", np=1, env=env)
+        client.hosts("localhost:1")
+        client.say("start", gang=1)
+        client.ready()
+        return client, set(tmp_path.glob("hvdray/agent-*"))
+
+    client, [dead] = begun()
+    agents = client.job.find("hvdray-agent")
+    for signo in (signal.SIGSTOP, signal.SIGKILL):  # neither sees the other's end
+        for pid in agents:
+            os.kill(pid, signo)
+    client.say("bye")
+    client.job.wait()
+    assert dead.exists()
+    first, [path] = begun()
+    assert path != dead
+    second, paths = begun()
+    assert len(paths) == 2 and path in paths, "a living one stays"
+    for client in (first, second):
+        client.stop(1)
+        client.end()
+    assert not list(tmp_path.glob("hvdray/*"))
+
+
 def test_options_that_do_not_fit_are_refused_before_anything_starts(hvdray):
     for options, said in (
         (["-np", 2, "--host-source", "control"], "--min-np"),

@@ -10,6 +10,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <set>
+#include <string>
 
 #include "tests/fakes/temp_directory.h"
 
@@ -49,6 +51,45 @@ TEST(TellAgentsToLeaveTest, NothingIsTakenAwayInADirectoryThatOthersMayWriteTo) 
   ASSERT_EQ(::chown(directory.path().c_str(), 65534, 65534), 0);
   EXPECT_FALSE(TellAgentsToLeave(directory.path(), std::chrono::seconds(1)).ok());
   EXPECT_TRUE(std::filesystem::exists(directory / "agent-1.sock"));
+}
+
+TEST(ControlSocketTest, SocketsOfAgentsThatAreGoneGoWithTheNextOneAndNothingElseDoes) {
+  const TempDirectory directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
+  constexpr const char* kNobody = "agent-2147483647.sock";  // above every pid
+  LeaveSocket(directory / kNobody);
+  LeaveSocket(directory / "agent-1.sock");  // of a process that is there
+  LeaveSocket(directory / "agent-2147483647.sock.other");
+  LeaveSocket(directory / "agent-x.sock");
+  LeaveSocket(directory / "agent-.sock");
+  ASSERT_TRUE(WriteFileAtomically(directory / "agent-2147483646.sock", "no socket").ok());
+  auto loop = Loop::Create();
+  ASSERT_TRUE(loop.ok());
+  std::set<std::string> left;
+  {
+    auto own = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+    ASSERT_TRUE(own.ok());
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+      left.insert(entry.path().filename());
+    }
+  }
+  EXPECT_EQ(left, (std::set<std::string>{fmt::format("agent-{}.sock", ::getpid()), "agent-.sock",
+                                         "agent-1.sock", "agent-2147483646.sock",
+                                         "agent-2147483647.sock.other", "agent-x.sock"}));
+}
+
+TEST(ControlSocketTest, OneThatIsListenedOnStaysThoughItsProcessSeemsToBeGone) {
+  const TempDirectory directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
+  auto loop = Loop::Create();
+  ASSERT_TRUE(loop.ok());
+  auto other = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+  ASSERT_TRUE(other.ok());
+  const std::string path = directory / "agent-2147483647.sock";  // as of another pid namespace
+  std::filesystem::rename(directory / fmt::format("agent-{}.sock", ::getpid()), path);
+  auto own = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+  ASSERT_TRUE(own.ok());
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 TEST(RemoveDeadControlSocketTest, TheSocketOfThisAgentGoesAndOneThatIsListenedOnStays) {
