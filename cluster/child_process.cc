@@ -3,20 +3,25 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/fd.h"
+#include "base/standard_streams.h"
 
 namespace hvdray {
 namespace {
@@ -24,6 +29,8 @@ namespace {
 // A grandchild may keep stderr open for ever; such late lines no longer explain the child's end.
 constexpr Duration kStderrWait = std::chrono::milliseconds(200);
 constexpr size_t kMaxLine = 4096;
+// ssh needs milliseconds to end.
+constexpr Duration kTermWait = std::chrono::milliseconds(500);
 
 // Reads a pipe line by line until it ends.
 class LineReader {
@@ -63,19 +70,25 @@ class LineReader {
 class ChildProcess : public AgentProcess {
  public:
   ChildProcess(Loop& loop, pid_t pid, UniqueFd pidfd, std::string name,
-               std::unique_ptr<LineReader> errors)
+               std::unique_ptr<LineReader> errors, std::shared_ptr<ChildEnder> ender)
       : loop_(loop),
         pid_(pid),
         pidfd_(std::move(pidfd)),
         name_(std::move(name)),
-        errors_(std::move(errors)) {
+        errors_(std::move(errors)),
+        ender_(std::move(ender)) {
     watch_ = loop_.OnFd(pidfd_.get(), FdEvent::kRead, [this] { Reap(); });
   }
 
   ~ChildProcess() override {
-    // A child that still runs now becomes a zombie only until hvdray exits; then init reaps it.
     watch_.Cancel();
-    if (!how_) ::waitpid(pid_, nullptr, WNOHANG);
+    if (how_) return;
+    if (ender_ != nullptr) {
+      ender_->End(pid_, std::move(pidfd_));
+      return;
+    }
+    // A child that still runs now becomes a zombie only until hvdray exits; then init reaps it.
+    ::waitpid(pid_, nullptr, WNOHANG);
   }
 
   void OnExit(std::function<void(Status)> callback) override {
@@ -119,6 +132,7 @@ class ChildProcess : public AgentProcess {
   UniqueFd pidfd_;
   std::string name_;
   std::unique_ptr<LineReader> errors_;
+  const std::shared_ptr<ChildEnder> ender_;  // null: the child ends by itself
   Watch watch_;
   Watch tell_timer_;
   std::optional<Status> how_;
@@ -143,7 +157,8 @@ class SpawnActions {
 };
 
 Result<AgentStart> Start(Loop& loop, std::string name, const std::vector<std::string>& command,
-                         std::function<void(std::string line)> on_stderr) {
+                         std::function<void(std::string line)> on_stderr,
+                         std::shared_ptr<ChildEnder> ender) {
   HVDRAY_ASSIGN_OR_RETURN(auto sockets, MakeSocketPair());
   Pipe errors;
   if (on_stderr) {
@@ -153,31 +168,136 @@ Result<AgentStart> Start(Loop& loop, std::string name, const std::vector<std::st
   UniqueFd write_fd(::fcntl(sockets.first.get(), F_DUPFD_CLOEXEC, 3));
   if (!write_fd.is_valid()) return ErrnoStatus("dup", errno);
   const int socket = sockets.second.get();
+  const ChildEnd end = ender != nullptr ? ChildEnd::kDropped : ChildEnd::kItself;
   HVDRAY_ASSIGN_OR_RETURN(Helper helper,
-                          SpawnHelper(command, socket, socket, errors.write_end.get()));
+                          SpawnHelper(command, socket, socket, errors.write_end.get(), end));
   std::unique_ptr<LineReader> reader;
   if (on_stderr) {
     reader = std::make_unique<LineReader>(loop, std::move(errors.read_end), std::move(on_stderr));
   }
   AgentStart start;
   start.stream = MakeFdStream(loop, std::move(sockets.first), std::move(write_fd));
-  start.process = std::make_unique<ChildProcess>(loop, helper.pid, std::move(helper.pidfd),
-                                                 std::move(name), std::move(reader));
+  start.process =
+      std::make_unique<ChildProcess>(loop, helper.pid, std::move(helper.pidfd), std::move(name),
+                                     std::move(reader), std::move(ender));
   return start;
+}
+
+// All that the child of fork uses: it must not allocate.
+struct ForkPlan {
+  char* const* argv;
+  int in, out, err;  // err -1: ours
+  int report;
+  pid_t parent;
+};
+
+constexpr int kReportFd = 3;  // in the child
+
+/// In the child of fork. Never returns.
+[[noreturn]] void BecomeTied(const ForkPlan& plan) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != plan.parent) ::_exit(127);  // too late for that signal
+  ::setsid();
+  ::dup2(plan.in, STDIN_FILENO);
+  ::dup2(plan.out, STDOUT_FILENO);
+  if (plan.err >= 0) ::dup2(plan.err, STDERR_FILENO);
+  if (plan.report != kReportFd) ::dup3(plan.report, kReportFd, O_CLOEXEC);
+  CloseFrom(kReportFd + 1);
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int signo = 1; signo < NSIG; ++signo) ::sigaction(signo, &standard, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execvp(plan.argv[0], plan.argv);
+  const int error = errno;
+  (void)!::write(kReportFd, &error, sizeof error);
+  ::_exit(127);
+}
+
+/// As posix_spawn(), which has no word for the signal that comes with our end. Returns an errno.
+int ForkTied(pid_t& pid, ForkPlan plan) {
+  Result<Pipe> report = MakePipe();
+  if (!report.ok()) return EMFILE;
+  plan.report = report->write_end.get();
+  plan.parent = ::getpid();
+  // No handler of ours may run in the child.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pid = ::fork();
+  if (pid == 0) BecomeTied(plan);
+  const int fork_error = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return fork_error;
+  report->write_end.Reset();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(report->read_end.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  if (got != sizeof error) return 0;  // closed by exec
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return error;
 }
 
 }  // namespace
 
+ChildEnder::ChildEnder(Loop& loop) : loop_(loop) {}
+
+ChildEnder::~ChildEnder() { Close(); }
+
+void ChildEnder::End(pid_t pid, UniqueFd pidfd) {
+  ::kill(-pid, SIGTERM);
+  Child& child = children_[pid];
+  child.pidfd = std::move(pidfd);
+  child.deadline = std::chrono::steady_clock::now() + kTermWait;
+  if (is_closed_) return Close();
+  child.ended = loop_.OnFd(child.pidfd.get(), FdEvent::kRead, [this, pid] {
+    Reap(pid, children_.at(pid));
+    children_.erase(pid);
+  });
+  child.late = loop_.After(kTermWait, [pid] { ::kill(-pid, SIGKILL); });
+}
+
+void ChildEnder::Close() {
+  is_closed_ = true;
+  for (auto& [pid, child] : children_) {
+    child.ended.Cancel();
+    child.late.Cancel();
+    Reap(pid, child);
+  }
+  children_.clear();
+}
+
+// What it has left in its group goes with it: until then the number is no other group's.
+void ChildEnder::Reap(pid_t pid, const Child& child) {
+  pollfd ended{child.pidfd.get(), POLLIN, 0};
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        child.deadline - std::chrono::steady_clock::now());
+    const int count = ::poll(&ended, 1, std::max(static_cast<int>(left.count()), 0));
+    if (count >= 0 || errno != EINTR) break;
+  }
+  ::kill(-pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
 void StartChild(Loop& loop, std::string name, const std::vector<std::string>& command,
                 std::function<void(std::string line)> on_stderr,
-                std::function<void(Result<AgentStart>)> done) {
+                std::function<void(Result<AgentStart>)> done, std::shared_ptr<ChildEnder> ender) {
   // Post() takes copyable functions only.
   auto start = std::make_shared<Result<AgentStart>>(
-      Start(loop, std::move(name), command, std::move(on_stderr)));
+      Start(loop, std::move(name), command, std::move(on_stderr), std::move(ender)));
   loop.Post([start, done = std::move(done)] { done(std::move(*start)); });
 }
 
-Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int out, int err) {
+namespace {
+
+int Spawn(pid_t& pid, char* const* argv, int in, int out, int err) {
   SpawnActions spawn;
   ::posix_spawn_file_actions_adddup2(&spawn.actions, in, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&spawn.actions, out, STDOUT_FILENO);
@@ -194,14 +314,22 @@ Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int 
   ::posix_spawnattr_setsigmask(&spawn.attributes, &none);
   ::posix_spawnattr_setflags(&spawn.attributes,
                              POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+  return ::posix_spawnp(&pid, argv[0], &spawn.actions, &spawn.attributes, argv, ::environ);
+}
+
+}  // namespace
+
+Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int out, int err,
+                           ChildEnd end) {
   std::vector<std::string> words = command;
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   Helper helper;
-  const int error = ::posix_spawnp(&helper.pid, argv[0], &spawn.actions, &spawn.attributes,
-                                   argv.data(), ::environ);
+  const int error = end == ChildEnd::kItself
+                        ? Spawn(helper.pid, argv.data(), in, out, err)
+                        : ForkTied(helper.pid, {argv.data(), in, out, err, -1, 0});
   if (error != 0) {
     return Status(ErrorCode::kAgentStartFailed,
                   fmt::format("{}: {}", command.front(), ::strerror(error)));

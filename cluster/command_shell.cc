@@ -7,22 +7,29 @@
 #include <utility>
 
 #include "cluster/agent_bootstrap.h"
-#include "cluster/child_process.h"
 
 namespace hvdray {
 namespace {
 
 class CommandShell : public RemoteShell {
  public:
-  CommandShell(Loop& loop, std::string name, ShellArgv argv, RemoteStderr& errors)
-      : loop_(loop), name_(std::move(name)), argv_(std::move(argv)), errors_(errors) {}
+  CommandShell(Loop& loop, std::string name, ShellArgv argv, RemoteStderr& errors, ChildEnd end)
+      : loop_(loop),
+        name_(std::move(name)),
+        argv_(std::move(argv)),
+        errors_(errors),
+        ender_(end == ChildEnd::kDropped ? std::make_shared<ChildEnder>(loop) : nullptr) {}
+
+  ~CommandShell() override {
+    if (ender_ != nullptr) ender_->Close();
+  }
 
   void Run(const std::string& host, const std::string& command,
            std::function<void(Result<AgentStart>)> done) override {
     const auto on_stderr = [&errors = errors_, host](const std::string& line) {
       errors.OnLine(host, line);
     };
-    StartChild(loop_, name_, argv_(host, command), on_stderr, std::move(done));
+    StartChild(loop_, name_, argv_(host, command), on_stderr, std::move(done), ender_);
   }
 
  private:
@@ -30,13 +37,14 @@ class CommandShell : public RemoteShell {
   const std::string name_;
   const ShellArgv argv_;
   RemoteStderr& errors_;
+  const std::shared_ptr<ChildEnder> ender_;  // null: children end by themselves
 };
 
 }  // namespace
 
 std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, ShellArgv argv,
-                                              RemoteStderr& errors) {
-  return std::make_unique<CommandShell>(loop, std::move(name), std::move(argv), errors);
+                                              RemoteStderr& errors, ChildEnd end) {
+  return std::make_unique<CommandShell>(loop, std::move(name), std::move(argv), errors, end);
 }
 
 std::vector<std::string> OpensshWords(const OpensshOptions& options) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "cluster/child_process.h"
 #include "cluster/remote_transport.h"
 
 namespace hvdray {
@@ -19,8 +20,10 @@ using ShellArgv =
 
 /// Starts one child per host. Calls `done` once the child runs; only its output and its end show
 /// whether it reached the host. `name`: in messages, "ssh". loop and errors outlive the shell.
+/// kDropped: with its AgentProcess; those of all of them end before the shell. kItself: for one
+/// that may be the agent.
 std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, ShellArgv argv,
-                                              RemoteStderr& errors);
+                                              RemoteStderr& errors, ChildEnd end);
 
 /// Options of the system's ssh. ssh takes omitted settings from its config files. As they are, they
 /// suit a program that talks through ssh: no terminal, no questions, no forwarding.

@@ -212,7 +212,8 @@ RemoteShell& HostAccess::OpenShell() {
     ShellArgv argv = [this](const std::string& host, const std::string& command) {
       return LaunchAgentArgv(*spec_.launch_agent, hosts_.at(host).dial_name(), command);
     };
-    command_shell_ = MakeCommandShell(loop_, "--launch-agent", std::move(argv), errors_);
+    command_shell_ =
+        MakeCommandShell(loop_, "--launch-agent", std::move(argv), errors_, ChildEnd::kItself);
     return *command_shell_;
   }
   command_shell_ = MakeOpensshShell(loop_, pool_, spec_, hosts_, errors_);

@@ -62,7 +62,7 @@ class OpensshShell : public RemoteShell {
     ShellArgv argv = [this](const std::string& host, const std::string& command) {
       return ArgvOf(host, command);
     };
-    shell_ = MakeCommandShell(loop, "ssh", std::move(argv), errors);
+    shell_ = MakeCommandShell(loop, "ssh", std::move(argv), errors, ChildEnd::kDropped);
   }
 
   ~OpensshShell() override {

@@ -328,6 +328,49 @@ def test_a_host_that_is_down_is_named_in_time(remote, hosts):
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.parametrize("signo, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("transport", ["libssh2", "openssh"])
+def test_a_signal_ends_the_wait_for_a_host_that_is_down(hvdray_at_launcher, hosts, transport, signo, code):
+    """Long before the host would be given up."""
+    hosts.blackhole_one_way("h2")
+    job = hvdray_at_launcher.job("-H", "h2:1", "--ssh-transport", transport, "--start-timeout", "600", "--", "true")
+
+    def connects():
+        sockets = hosts.run(["cat", "/proc/net/tcp"], check=True).stdout.splitlines()[1:]
+        return any(line.split()[3] == "02" for line in sockets)  # SYN_SENT
+
+    job.wait_for(connects, what="a connection that waits")
+    os.kill(job.find("hvdray run")[0], signo)
+    result = job.wait(60)
+    assert result.code == code, result.errors
+    assert not job.processes()
+
+
+HANGING_SSH = {"deaf": "trap '' TERM; sleep 1000 & while :; do wait; done", "plain": "exec sleep 1000"}
+
+
+@pytest.mark.parametrize("kind", HANGING_SSH)
+@pytest.mark.parametrize("signos", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGINT], [signal.SIGKILL]],
+                         ids=["int", "term", "int-int", "kill"])
+def test_no_ssh_outlives_the_launcher(hvdray, tmp_path, kind, signos):
+    """Not even one that does not notice that its stdin has ended."""
+    if kind == "deaf" and signos == [signal.SIGKILL]:
+        pytest.skip("nobody is left who could insist")
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\n: >{tmp_path}/runs.$$\n{HANGING_SSH[kind]}\n")
+    ssh.chmod(0o755)
+    job = hvdray.job("-H", "203.0.113.1:1,203.0.113.2:1", "--ssh-transport", "openssh", "--strict-host-key-checking", "no",
+                     "--start-timeout", "600", "--", "true", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    job.wait_for(lambda: len(list(tmp_path.glob("runs.*"))) == 2, what="two ssh")
+    for signo in signos:
+        job.process.send_signal(signo)
+    result = job.wait(60)
+    assert result.code in (128 + signos[0], -signos[0]), result.errors
+    if signos == [signal.SIGKILL]:
+        assert not job.survivors(within=30)
+    assert not job.processes(), "it ends before the launcher does"
+
+
 @pytest.mark.parametrize("verdict, label, said", [
     ("reject with tcp reset", "HVD-E0202", "connection refused"),
     ("reject with icmp type host-unreachable", "HVD-E0201", "No route to host"),

@@ -116,7 +116,7 @@ TEST(CommandShellTest, RunsTheCommandWithAStreamAndKeepsItsStderr) {
   const ShellArgv argv = [](const std::string& host, const std::string& command) {
     return LaunchAgentArgv(": {host}; sh -c", host, command);
   };
-  const auto shell = MakeCommandShell(*loop, "test shell", argv, errors);
+  const auto shell = MakeCommandShell(*loop, "test shell", argv, errors, ChildEnd::kItself);
   AgentStart running;
   Status how;
   std::string received;
@@ -148,7 +148,7 @@ TEST(CommandShellTest, AProgramThatIsNotThereIsAnError) {
   const ShellArgv argv = [](const std::string&, const std::string&) {
     return Words{"/no/such/ssh"};
   };
-  const auto shell = MakeCommandShell(*loop, "", argv, errors);
+  const auto shell = MakeCommandShell(*loop, "", argv, errors, ChildEnd::kItself);
   Status seen;
   shell->Run("h", "x", [&](Result<AgentStart> start) { seen = std::move(start).status(); });
   ASSERT_TRUE(RunUntil(*loop, [&] { return !seen.ok(); }));
