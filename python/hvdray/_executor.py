@@ -255,9 +255,13 @@ class Executor:
         self._is_over = True
         # A call on another thread, of run_remote() for example, ends with its workers.
         while not self._turn.acquire(timeout=0.1):
-            launcher, gang, elastic = self._launcher, self._gang, self._elastic_call
+            launcher, gang, elastic, call = self._launcher, self._gang, self._elastic_call, self._call
             if elastic is not None:
                 elastic.stop(HvdrayError("the executor has been shut down"))
+            elif launcher is not None and gang is None and call is not None:
+                with launcher.condition:  # It waits for hosts.
+                    call.interrupt(HvdrayError("the executor has been shut down"))
+                    launcher.condition.notify_all()
             if launcher is not None and gang is not None and launcher.lost is None:
                 launcher.stop(gang, self._grace())
         try:

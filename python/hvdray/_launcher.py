@@ -230,6 +230,9 @@ class Launcher:
         elif not was_over:
             if self._build:
                 self._write({"type": "bye"})
+                # The end of the stream reaches it also while it reads nothing: while an object waits for a host.
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_WR)
             else:
                 self._finalizer()  # It still waits for slots, and reads nothing.
         while self.output.is_shown and self._process.poll() is None:

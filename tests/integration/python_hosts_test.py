@@ -3,6 +3,7 @@
 that counts: both come with the call. Parts of such a program that are killed at random moments leave nothing."""
 
 import os
+import signal
 
 import pytest
 from kills import Place, kill_at_random, program_of
@@ -48,6 +49,44 @@ with hvdray.Executor(hosts="h1:1,h2:1") as executor:
     assert "h2" in str(error), error
     assert executor.run(rank) == [0, 1]  # with new agents
 """)
+
+
+@pytest.mark.parametrize("transport", ["libssh2", "openssh"])
+def test_a_start_on_a_host_that_does_not_answer_ends_when_it_shall(programs, hosts, transport):
+    """Long before the host would be given up: the program has two minutes in all."""
+    hosts.blackhole_one_way("h2")
+    job = programs.start(f"""
+options = {{"start_timeout": "600", "ssh_transport": {transport!r}}}
+def when_connecting(executor, act):
+    def wait():
+        while not getattr(executor._launcher or getattr(executor._elastic_call, "_launcher", None), "_build", ""):
+            time.sleep(0.01)
+        act()
+    threading.Thread(target=wait).start()
+for kind in [dict(num_workers=2), dict(min_workers=1, max_workers=2)]:
+    with hvdray.Executor(hosts="h2:2", options=options, **kind) as executor:
+        raised(TimeoutError, lambda: executor.run(os.getpid, timeout=1))
+    with hvdray.Executor(hosts="h2:2", options=options, **kind) as executor:
+        when_connecting(executor, lambda: os.kill(os.getpid(), signal.SIGINT))
+        raised(KeyboardInterrupt, lambda: executor.run(os.getpid))
+    executor = hvdray.Executor(hosts="h2:2", options=options, **kind)
+    when_connecting(executor, executor.shutdown)
+    assert "shut down" in str(raised(hvdray.HvdrayError, lambda: executor.run(os.getpid)))
+    executor.shutdown()
+""")
+    result = job.wait(120)
+    assert result.code == 0, result.errors
+    assert not job.processes()
+
+
+def test_nothing_outlives_a_program_that_is_killed_while_a_host_does_not_answer(programs, hosts):
+    hosts.blackhole_one_way("h2")
+    job = programs.start("""
+hvdray.Executor(2, hosts="h2:2", options={"start_timeout": "600", "ssh_transport": "openssh"}).run(os.getpid)
+""")
+    job.wait_for(lambda: job.find("ssh -T"), what="ssh")
+    os.kill(job.find("program1.py")[0], signal.SIGKILL)
+    assert not job.survivors(within=60)
 
 
 def test_a_module_that_one_host_lacks_is_named(programs, tmp_path):
