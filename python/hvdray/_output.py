@@ -19,6 +19,7 @@ MAX_HELD = 1 << 20  # bytes; where nobody waits for a call, what is older is dro
 MAX_LAST_LINES = 8
 SETTLE_S = 0.5
 QUIET_S = 0.05
+MUCH = 32 << 10  # bytes in a pipe of 64 KiB, whose writer may wait to write more
 WAITING_S = 2.0  # after show(): whoever waits for a call shows far more often
 
 OUTPUTS = ("auto", "inherit", "wait", "none")
@@ -66,14 +67,14 @@ class Output:
     def settle(self) -> None:
         """Shows all that has been said until now."""
         begin = quiet = time.monotonic()
-        has_waited = False
+        is_much = False
         while time.monotonic() < begin + SETTLE_S:  # of a program that prints without end
             self.show()
             with self._lock:
-                waits = any(map(_waits, self._sources))
-            if waits:
-                has_waited, quiet = True, time.monotonic()
-            elif not has_waited or time.monotonic() > quiet + QUIET_S:  # who filled the pipe may have more
+                waiting = max(map(_waiting, self._sources), default=0)
+            if waiting > 0:
+                is_much, quiet = is_much or waiting >= MUCH, time.monotonic()
+            elif not is_much or time.monotonic() > quiet + QUIET_S:
                 break
             time.sleep(0.0002)
         self.show()
@@ -161,11 +162,11 @@ class Output:
                 self._dropped += oldest
 
 
-def _waits(source: IO[bytes]) -> bool:
+def _waiting(source: IO[bytes]) -> int:
     """Bytes in a pipe."""
     count = array.array("i", [0])
     fcntl.ioctl(source.fileno(), termios.FIONREAD, count)
-    return count[0] > 0
+    return count[0]
 
 
 def _is_own(stream: Any, descriptor: int) -> bool:
