@@ -198,7 +198,7 @@ def test_a_stop_may_interrupt_first(client):
 
 
 def test_large_data_arrives_whole_and_interleaved(client):
-    size = 3_000_001
+    size = 20_000_001  # A worker that gets no processor for a while still has its turn.
     client.start(1)
     client.say("send", gang=1, to="all", data={"say": size})
     got = {0: b"", 1: b""}
