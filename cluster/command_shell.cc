@@ -20,9 +20,7 @@ class CommandShell : public RemoteShell {
         errors_(errors),
         ender_(end == ChildEnd::kDropped ? std::make_shared<ChildEnder>(loop) : nullptr) {}
 
-  ~CommandShell() override {
-    if (ender_ != nullptr) ender_->Close();
-  }
+  ~CommandShell() override { Close(); }
 
   void Run(const std::string& host, const std::string& command,
            std::function<void(Result<AgentStart>)> done) override {
@@ -30,6 +28,10 @@ class CommandShell : public RemoteShell {
       errors.OnLine(host, line);
     };
     StartChild(loop_, name_, argv_(host, command), on_stderr, std::move(done), ender_);
+  }
+
+  void Close() final {
+    if (ender_ != nullptr) ender_->Close();
   }
 
  private:

@@ -59,6 +59,13 @@ class RemoteTransport : public Transport {
     StartWaiting();
   }
 
+  void Close() override {
+    is_closed_ = true;
+    waiting_.clear();
+    pending_.clear();
+    shell_.Close();
+  }
+
  private:
   void StartWaiting() {
     while (!waiting_.empty() && starting_count_ < options_.max_starting) {
@@ -71,6 +78,7 @@ class RemoteTransport : public Transport {
 
   void RunShell(int id) {
     shell_.Run(pending_[id].host, command_, [this, id](Result<AgentStart> start) {
+      if (is_closed_) return;
       if (!start.ok()) return RetryOrFinish(id, std::move(start).status());
       OnShell(id, std::move(*start));
     });
@@ -215,6 +223,7 @@ class RemoteTransport : public Transport {
   std::deque<int> waiting_;
   int starting_count_ = 0;
   int next_id_ = 0;
+  bool is_closed_ = false;
 };
 
 constexpr size_t kLinesKept = 8;
@@ -268,6 +277,11 @@ class FallbackShell : public RemoteShell {
                  Log(LogLevel::kInfo, "host " + host, "{}", start.status().message());
                  second_.Run(host, command, done);
                });
+  }
+
+  void Close() override {
+    first_.Close();
+    second_.Close();
   }
 
  private:

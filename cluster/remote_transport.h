@@ -41,6 +41,9 @@ class RemoteShell {
   /// The process of AgentStart ends with the command: ok for exit code 0.
   virtual void Run(const std::string& host, const std::string& command,
                    std::function<void(Result<AgentStart>)> done) = 0;
+  /// Ends the commands that nobody holds any more and that would not end by themselves. Blocks for
+  /// a moment at most. Only the destructor may follow; who waits for a start may still be answered.
+  virtual void Close() {}
 };
 
 /// Runs commands by `first`, and by `second` where `first` answers kNotSupported. All other errors

@@ -37,6 +37,9 @@ class Transport {
   /// Starts the agent of `host` in the background. Calls `done` once. Errors: kAgentStartFailed and
   /// those of the connection, each naming the host.
   virtual void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) = 0;
+  /// Gives up all starts, without a call back, and ends what ran for them and would not end by
+  /// itself. Blocks for a moment at most. Only the destructor may follow.
+  virtual void Close() {}
 };
 
 }  // namespace hvdray

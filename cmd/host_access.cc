@@ -233,6 +233,10 @@ Result<Transport*> HostAccess::TransportOf(const std::string& host) {
   return remote_.get();
 }
 
+void HostAccess::Close() {
+  if (remote_ != nullptr) remote_->Close();
+}
+
 void HostAccess::FailLater(Status why, DoneFn done) {
   loop_.Post([alive = std::weak_ptr<bool>(alive_), why = std::move(why), done = std::move(done)] {
     if (!alive.expired()) done(why);

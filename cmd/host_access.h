@@ -63,6 +63,7 @@ class HostAccess : public Transport, public ElasticHosts {
 
   /// `host`: given to Open() or AddHost(). Waits for the look-up of its name.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override;
+  void Close() override;
 
  private:
   using DoneFn = std::function<void(Result<AgentStart>)>;

@@ -65,11 +65,7 @@ class OpensshShell : public RemoteShell {
     shell_ = MakeCommandShell(loop, "ssh", std::move(argv), errors, ChildEnd::kDropped);
   }
 
-  ~OpensshShell() override {
-    const uint64_t one = 1;
-    (void)WriteAll(lookup_->cancel.get(),
-                   ByteView(reinterpret_cast<const char*>(&one), sizeof one));
-  }
+  ~OpensshShell() override { GiveUpLookups(); }
 
   void Run(const std::string& host, const std::string& command,
            std::function<void(Result<AgentStart>)> done) override {
@@ -89,7 +85,19 @@ class OpensshShell : public RemoteShell {
         });
   }
 
+  void Close() override {
+    alive_.reset();
+    GiveUpLookups();
+    shell_->Close();
+  }
+
  private:
+  void GiveUpLookups() const {
+    const uint64_t one = 1;
+    (void)WriteAll(lookup_->cancel.get(),
+                   ByteView(reinterpret_cast<const char*>(&one), sizeof one));
+  }
+
   std::vector<std::string> ArgvOf(const std::string& host, const std::string& command) const {
     const HostSlots& target = hosts_.at(host);
     const OpensshOptions ssh = OpensshOptionsOf(spec_, target, policies_.at(host));
@@ -102,7 +110,7 @@ class OpensshShell : public RemoteShell {
   const std::shared_ptr<Lookup> lookup_;  // with the jobs in the pool
   std::map<std::string, HostKeyPolicy> policies_;
   std::unique_ptr<RemoteShell> shell_;
-  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // null once closed
 };
 
 }  // namespace

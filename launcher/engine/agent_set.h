@@ -96,6 +96,8 @@ class AgentSet final : public AgentLinks {
   bool IsFlushed() const;
   /// Sends Bye to all, waits up to `limit` for their carriers to end, then calls `done`.
   void Close(Duration limit, std::function<void()> done);
+  /// Once the loop has stopped, with agents that still start. As Transport::Close().
+  void EndStarts() { transport_.Close(); }
 
  private:
   enum class State : uint8_t { kStarting, kGreeting, kReady, kLost, kClosing, kGone };

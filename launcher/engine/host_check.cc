@@ -101,6 +101,7 @@ HostCheck::Outcome HostCheck::Run() {
   start_timer_ = loop_.After(*plan_.spec.start_timeout, [this] { OnStartTimeout(); });
   agents_.StartAll();
   loop_.Run();
+  agents_.EndStarts();
   return {std::move(facts_), signo_};
 }
 

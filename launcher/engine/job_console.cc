@@ -86,6 +86,7 @@ void JobConsole::Begin() {
 
 void JobConsole::Run() {
   loop_.Run();
+  agents_.EndStarts();  // while another ^C cannot end us before it is done
   log_.reset();
   signals_.reset();
 }

@@ -40,6 +40,8 @@ class FakeShell : public RemoteShell {
     wires[host]->Close(Status());
     if (exits[host]) std::exchange(exits[host], nullptr)(std::move(how));
   }
+  void Close() override { is_closed = true; }
+  bool is_closed = false;
   std::string command_;
   std::vector<std::string> order;
   std::map<std::string, Status> failures;
@@ -135,6 +137,20 @@ TEST_F(RemoteTransportTest, AHostWithoutTheAgentGetsItOnceAskedFor) {
   shell_.wires["a"]->Deliver("HVDRAY-AGENT/1 1 00\n");
   Settle(*loop_);
   EXPECT_TRUE(started_.contains("a"));
+}
+
+TEST_F(RemoteTransportTest, OnceClosedItAnswersNobodyAndStartsNothing) {
+  Make(2);
+  Start("begun");
+  for (const char* host : {"answered", "waiting"}) {
+    transport_->Start(host, [host](const auto&) { FAIL() << host; });
+  }
+  transport_->Close();
+  EXPECT_TRUE(shell_.is_closed);
+  Settle(*loop_);
+  EXPECT_EQ(shell_.order, (std::vector<std::string>{"begun", "answered"}));
+  EXPECT_TRUE(started_.empty());
+  EXPECT_TRUE(failed_.empty());
 }
 
 TEST_F(RemoteTransportTest, AHostThatAsksForTheAgentAgainGetsNoSecondOne) {
