@@ -124,8 +124,8 @@ def test_workers_that_ignore_sigterm_are_killed_after_the_grace(hvdray):
 
 def test_sigterm_reaches_the_whole_group(hvdray, tmp_path):
     result = hvdray.go("-np", "2", "--", "sh", "-c",
-                       f"[ $HOROVOD_RANK = 0 ] && {{ sleep 0.5; exit 4; }}; "
-                       f"sh -c 'trap \"echo child >> {tmp_path}/seen; exit 0\" TERM; "
+                       f"[ $HOROVOD_RANK = 0 ] && {{ until [ -e {tmp_path}/up ]; do sleep 0.05; done; exit 4; }}; "
+                       f"sh -c 'trap \"echo child >> {tmp_path}/seen; exit 0\" TERM; : > {tmp_path}/up; "
                        f"while :; do sleep 0.1; done' & wait")
     assert result.code == 4
     assert (tmp_path / "seen").read_text() == "child\n"
