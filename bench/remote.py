@@ -74,6 +74,13 @@ def first_job(context):
     return measures
 
 
+def check(context):
+    with Site(context, 8) as site:
+        command = [context.builds["hvdray"], "check", "-H", site.hosts.host_list(1)]
+        return [Measure("hvdray check of 8 hosts: the bandwidth and round trip of all 56 ways", "s",
+                        alternate({"hvdray": lambda: site.timed(command)}, context.rounds(5)), "< 10 s")]
+
+
 # ---- 64 hosts
 
 def many(context):
