@@ -139,31 +139,6 @@ std::optional<int> RefuseWithoutLauncher() {
   return std::nullopt;
 }
 
-/// Moves the link away from descriptors 0 and 1, so that stray prints can't corrupt it.
-Result<std::pair<UniqueFd, UniqueFd>> TakeLink() {
-  UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  UniqueFd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!in.is_valid() || !out.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
-  ::dup2(null.get(), STDIN_FILENO);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  return std::pair{std::move(in), std::move(out)};
-}
-
-int RunAgent(UniqueFd keeper, AgentSessionOptions options) {
-  auto link = TakeLink();
-  if (!link.ok()) return FailAgent(link.status());
-  auto loop = Loop::Create();
-  if (!loop.ok()) return FailAgent(loop.status());
-  (void)RaiseOpenFileLimit(kOpenFiles).ok();
-  Lifelines lifelines(**loop, [](const Status&) {});
-  if (keeper.is_valid()) lifelines.Add(std::move(keeper), "the agent's keeper was killed");
-  return RunAgentSession(**loop,
-                         MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
-                         lifelines, std::move(options), Duration::zero())
-      .exit_code;
-}
-
 int Serve(const AgentArguments& arguments) {
   if (!arguments.directory.empty()) {
     NoteUse();
@@ -175,17 +150,29 @@ int Serve(const AgentArguments& arguments) {
   ::signal(SIGXFSZ, SIG_IGN);
   AgentSessionOptions options;
   options.has_probe_listener = arguments.has_probe_listener;
+  options.keeps_processes = arguments.keeps_processes;
+  UniqueFd keeper;
   if (arguments.keeps_processes) {
     // Neither keeper nor subreaper: they would sweep away what is to stay. Commands die with this
     // process (PR_SET_PDEATHSIG), see docs/adr/0020.
     ::setsid();
-    options.keeps_processes = true;
     options.node.environment = Environment::FromProcess().ToStrings();
-    return RunAgent({}, std::move(options));
+  } else {
+    Result<UniqueFd> lifeline = ForkKeeper();
+    if (!lifeline.ok()) return FailAgent(lifeline.status());
+    keeper = std::move(lifeline).value();
   }
-  Result<UniqueFd> lifeline = ForkKeeper();
-  if (!lifeline.ok()) return FailAgent(lifeline.status());
-  return RunAgent(std::move(lifeline).value(), std::move(options));
+  auto link = TakeStdinAndStdout();
+  if (!link.ok()) return FailAgent(link.status());
+  auto loop = Loop::Create();
+  if (!loop.ok()) return FailAgent(loop.status());
+  (void)RaiseOpenFileLimit(kOpenFiles).ok();
+  Lifelines lifelines(**loop, [](const Status&) {});
+  if (keeper.is_valid()) lifelines.Add(std::move(keeper), "the agent's keeper was killed");
+  return RunAgentSession(**loop,
+                         MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
+                         lifelines, std::move(options), Duration::zero())
+      .exit_code;
 }
 
 }  // namespace

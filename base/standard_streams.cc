@@ -6,12 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <system_error>
+#include <utility>
 
 #include "base/fd.h"
 
@@ -78,6 +80,16 @@ void FillStandardStreams() {
     }
     ::fcntl(fd, F_SETFD, 0);  // children inherit it, as they would the missing one
   }
+}
+
+Result<std::pair<UniqueFd, UniqueFd>> TakeStdinAndStdout() {
+  UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  UniqueFd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!in.is_valid() || !out.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
+  ::dup2(null.get(), STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return std::pair{std::move(in), std::move(out)};
 }
 
 bool IsPollable(int fd) {

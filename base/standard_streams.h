@@ -6,6 +6,11 @@
 
 #include <signal.h>
 
+#include <utility>
+
+#include "base/fd.h"
+#include "base/result.h"
+
 namespace hvdray {
 
 /// Opens /dev/null as 0, 1 and 2 where they are closed. Otherwise a file of ours would get such a
@@ -23,6 +28,10 @@ void RestoreSignals();
 /// nothing, and takes no longer if the limit is high. Without close_range(2) (Linux 5.9) and /proc,
 /// closes only those below 65,536; close-on-exec covers the rest.
 void CloseFrom(int first);
+
+/// Moves stdin and stdout, for a program that speaks a protocol there: from now on 0 is /dev/null
+/// and 1 is what 2 is, so a stray print cannot come in between. Errors: kOutOfResources, kSystem.
+Result<std::pair<UniqueFd, UniqueFd>> TakeStdinAndStdout();
 
 /// Whether epoll takes this descriptor. False for regular files, directories and some devices
 /// (/dev/null), which are always readable, and for a closed one. Threads: any.

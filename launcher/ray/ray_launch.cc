@@ -65,17 +65,6 @@ int Fail(const Status& status, int exit_code) {
   return exit_code;
 }
 
-/// Moves the pipe away from 0 and 1, so that accidental prints can't reach it.
-Result<std::pair<UniqueFd, UniqueFd>> TakePipe() {
-  UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  UniqueFd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!in.is_valid() || !out.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
-  ::dup2(null.get(), STDIN_FILENO);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  return std::pair{std::move(in), std::move(out)};
-}
-
 // Ray sends SIGTERM and SIGINT to every process of the job, and ray_driver.py reports them to us.
 // One stop must not count as two, since a second one forces the stop.
 void IgnoreSignals() {
@@ -452,7 +441,7 @@ int Drive(const std::string& directory, TimePoint began) {
   if (!control.ok()) return Fail(control.status(), kLaunchFailed);
   UseLogOf(job->spec);
 
-  auto pipe = TakePipe();
+  auto pipe = TakeStdinAndStdout();
   if (!pipe.ok()) return Fail(pipe.status(), kLaunchFailed);
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail(loop.status(), kLaunchFailed);
