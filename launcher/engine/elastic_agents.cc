@@ -35,7 +35,8 @@ ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& rea
       owner_(owner),
       agents_(loop, transport, {}, plan.build, ElasticWelcomeOf(plan), *this),
       nics_(*plan.spec.network_interfaces, /*is_fixed=*/false),
-      objects_({.send =
+      objects_(ObjectFeed::Hosts::kElastic,
+               {.send =
                     [this](int agent, const wire::ObjectPiece& piece) {
                       agents_.Send(agent, {0, piece});
                     },

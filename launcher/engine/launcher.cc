@@ -24,6 +24,7 @@
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/leftovers.h"
+#include "launcher/engine/object_feed.h"
 #include "launcher/engine/serve_session.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/engine/stdin_feeder.h"
@@ -55,7 +56,8 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         errors_([this](int rank, LastError error, std::optional<Duration> age) {
           Feed(event::WorkerErred{generation_, rank, std::move(error), age});
         }),
-        channels_(MakeChannelHandlers()) {
+        channels_(MakeChannelHandlers()),
+        objects_(ObjectFeed::Hosts::kFixed, MakeObjectHandlers()) {
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const auto host = static_cast<int>(i);
       hosts_.Connect(host, plan_.hosts[i], host);
@@ -87,14 +89,11 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       channels_.Write(rank, std::move(bytes));
     };
     gangs.give = [this](int rank, int64_t object) { channels_.Give(rank, object); };
-    gangs.put = [this](const wire::ObjectPiece& piece) { PutPiece(piece); };
-    gangs.map = [this](int64_t object, std::shared_ptr<const UniqueFd> memory) {
-      return MapObject(object, std::move(memory));
+    gangs.put = [this](const wire::ObjectPiece& piece) { objects_.Add(piece); };
+    gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
+      return objects_.AddMemory(object, memory);
     };
-    gangs.drop = [this](int64_t object) {
-      agents_.SendAll({0, wire::DropObject{object}});
-      memory_.erase(object);
-    };
+    gangs.drop = [this](int64_t object) { objects_.Drop(object); };
     gangs.hosts = [](const control::Hosts&) {
       return Status(ErrorCode::kUsage, "the hosts do not come from the client",
                     "--host-source control, with --min-np");
@@ -190,6 +189,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
         "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
     ++progress_.hosts_ready;
+    objects_.Join(host);
     Feed(event::HostReady{host, facts});
     if (serve_) serve_->OnTaken();  // objects first: the gang may begin with them
     SendWarm(host);                 // before the gang, which may wait for it
@@ -200,6 +200,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     kv_.DropAgent(host);
     start_.Drop();
     lost_.emplace(host, why);
+    objects_.Leave(host);
     if (pending_start_) RefuseStart(ErrorOfHost(plan_.hosts[static_cast<size_t>(host)].host, why));
     if (warming_.contains(host)) AnswerWarm(host, {.why = why.message()});
     Feed(event::HostLost{host, std::move(why)});
@@ -290,31 +291,25 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         LimitObjectWait();
         return false;
       }
-      if (!agents_.HasOutputRoom(host)) return false;
     }
-    return true;
+    return objects_.HasRoom();
   }
 
-  // True: no host needs the pieces of it.
-  bool MapObject(int64_t object, std::shared_ptr<const UniqueFd> memory) {
-    const wire::MapObject map{object, memory->get()};
-    memory_[object] = {std::move(memory), {}};
-    std::set<int>& mapped = memory_[object].mapped;
-    for (int host = 0; host < hosts_.size(); ++host) {
-      if (!agents_.SharesMemory(host)) continue;
-      agents_.Send(host, {serve_->gone_clients(), map});
-      mapped.insert(host);
-    }
-    return mapped.size() + lost_.size() == static_cast<size_t>(hosts_.size());
-  }
-
-  void PutPiece(const wire::ObjectPiece& piece) {
-    const auto kept = memory_.find(piece.object);
-    const uint32_t client = serve_->gone_clients();
-    if (kept == memory_.end()) return agents_.SendAll({client, piece});
-    for (int host = 0; host < hosts_.size(); ++host) {
-      if (!kept->second.mapped.contains(host)) agents_.Send(host, {client, piece});
-    }
+  ObjectFeed::Handlers MakeObjectHandlers() {
+    ObjectFeed::Handlers handlers;
+    handlers.send = [this](int host, const wire::ObjectPiece& piece) {
+      agents_.Send(host, {serve_->gone_clients(), piece});
+    };
+    handlers.map = [this](int host, int64_t object, int descriptor) {
+      if (!agents_.SharesMemory(host)) return false;
+      agents_.Send(host, {serve_->gone_clients(), wire::MapObject{object, descriptor}});
+      return true;
+    };
+    handlers.drop = [this](int host, int64_t object) {
+      agents_.Send(host, {0, wire::DropObject{object}});
+    };
+    handlers.has_room = [this](int host) { return agents_.HasOutputRoom(host); };
+    return handlers;
   }
 
   bool IsAwaited(int host) const { return !agents_.IsReady(host) && !lost_.contains(host); }
@@ -689,6 +684,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Verdict verdict_;
   WorkerChannels channels_;
   WarmStarts warm_starts_;
+  ObjectFeed objects_;
   std::unique_ptr<Gang> gang_;  // null: between two of a client's
 
   // Of hvdray serve.
@@ -700,13 +696,8 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   Watch object_timer_;                 // of the first object that came before all hosts were ready
   std::vector<std::string> warm_env_;  // of the client's last order to warm
   std::set<int> warming_;              // hosts that have not answered it
-  struct Memory {
-    std::shared_ptr<const UniqueFd> fd;
-    std::set<int> mapped;  // hosts that were told of it
-  };
-  std::map<int64_t, Memory> memory_;  // of objects, until they are dropped
-  bool is_sigint_first_ = false;      // the gang is dismissed that way
-  bool is_repeating_ = false;         // facts that observers know
+  bool is_sigint_first_ = false;       // the gang is dismissed that way
+  bool is_repeating_ = false;          // facts that observers know
   bool is_ending_ = false;
   bool is_finished_ = false;
   Verdict last_;  // of the session, once it is ending

@@ -9,10 +9,11 @@ namespace hvdray {
 
 void ObjectFeed::Add(wire::ObjectPiece piece) {
   Object& object = objects_[piece.object];
-  ++object.added;
   for (const auto& [agent, place] : agents_) {
     if (!place && !object.mapped.contains(agent)) handlers_.send(agent, piece);
   }
+  if (hosts_ == Hosts::kFixed) return;
+  ++object.added;
   if (object.memory == nullptr) object.pieces.push_back(std::move(piece));
 }
 

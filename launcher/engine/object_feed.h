@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects of a client whose hosts come and go: kept here too, since a host that comes later
-// needs all of them before its first worker. Decides nothing about workers.
+// The objects of a client on their way to its hosts. Where hosts come and go they are kept here
+// too, since one that comes later needs all of them before its first worker. Decides nothing about
+// workers.
 #ifndef HVDRAY_LAUNCHER_ENGINE_OBJECT_FEED_H_
 #define HVDRAY_LAUNCHER_ENGINE_OBJECT_FEED_H_
 
@@ -32,7 +33,11 @@ class ObjectFeed {
     /// It has all that there is now: once, from within OnRoom(), if Join() has not said so.
     std::function<void(int agent)> on_caught_up;
   };
-  explicit ObjectFeed(Handlers handlers) : handlers_(std::move(handlers)) {}
+  enum class Hosts : uint8_t {
+    kFixed,  ///< All join before the first object.
+    kElastic,
+  };
+  ObjectFeed(Hosts hosts, Handlers handlers) : hosts_(hosts), handlers_(std::move(handlers)) {}
 
   /// The next bytes of an object; objects come one after the other, with rising numbers.
   void Add(wire::ObjectPiece piece);
@@ -65,6 +70,7 @@ class ObjectFeed {
   bool Next(int agent, Place& place) const;
   void SendNext(int agent, Place& place);
 
+  const Hosts hosts_;
   const Handlers handlers_;
   std::map<int64_t, Object> objects_;
   std::map<int, std::optional<Place>> agents_;  // nullopt: has caught up

@@ -36,21 +36,24 @@ class ObjectFeedTest : public ::testing::Test {
   std::map<int, int> caught_up_;
   std::set<int> sharing_;    // agents that map memory
   std::map<int, int> room_;  // pieces that its link still takes; absent: any number
-  ObjectFeed feed_{
-      {.send =
-           [this](int agent, const wire::ObjectPiece& piece) {
-             got_[agent] += fmt::format("{}@{}:{} ", piece.object, piece.offset, piece.bytes);
-             if (room_.contains(agent)) --room_[agent];
-           },
-       .map =
-           [this](int agent, int64_t object, int descriptor) {
-             if (!sharing_.contains(agent)) return false;
-             got_[agent] += fmt::format("{}={} ", object, ReadMemory(descriptor, 0, 2).value());
-             return true;
-           },
-       .drop = [this](int agent, int64_t object) { got_[agent] += fmt::format("-{} ", object); },
-       .has_room = [this](int agent) { return !room_.contains(agent) || room_[agent] > 0; },
-       .on_caught_up = [this](int agent) { ++caught_up_[agent]; }}};
+  ObjectFeed::Handlers MakeHandlers() {
+    return {
+        .send =
+            [this](int agent, const wire::ObjectPiece& piece) {
+              got_[agent] += fmt::format("{}@{}:{} ", piece.object, piece.offset, piece.bytes);
+              if (room_.contains(agent)) --room_[agent];
+            },
+        .map =
+            [this](int agent, int64_t object, int descriptor) {
+              if (!sharing_.contains(agent)) return false;
+              got_[agent] += fmt::format("{}={} ", object, ReadMemory(descriptor, 0, 2).value());
+              return true;
+            },
+        .drop = [this](int agent, int64_t object) { got_[agent] += fmt::format("-{} ", object); },
+        .has_room = [this](int agent) { return !room_.contains(agent) || room_[agent] > 0; },
+        .on_caught_up = [this](int agent) { ++caught_up_[agent]; }};
+  }
+  ObjectFeed feed_{ObjectFeed::Hosts::kElastic, MakeHandlers()};
 };
 
 TEST_F(ObjectFeedTest, AnAgentWithoutObjectsToGetHasCaughtUpAtOnce) {
@@ -80,6 +83,25 @@ TEST_F(ObjectFeedTest, ALaterAgentGetsAllInOrderAtThePaceOfItsLink) {
   EXPECT_EQ(caught_up_[0], 1);
   feed_.Add(Piece(6, "new"));
   EXPECT_TRUE(got_[0].ends_with("6@0:new "));
+}
+
+TEST_F(ObjectFeedTest, FixedHostsGetWhatComesAndNothingIsKept) {
+  ObjectFeed feed(ObjectFeed::Hosts::kFixed, MakeHandlers());
+  sharing_ = {0};
+  feed.Join(0);
+  feed.Join(1);
+  EXPECT_FALSE(feed.AddMemory(1, Memory("ab")));
+  feed.Add(Piece(1, "ab"));
+  feed.Add(Piece(2, "cd"));
+  feed.Drop(1);
+  feed.Leave(1);
+  feed.Add(Piece(3, "ef"));
+  EXPECT_EQ(got_[0], "1=ab 2@0:cd -1 3@0:ef ");
+  EXPECT_EQ(got_[1], "1@0:ab 2@0:cd -1 ");
+  feed.Drop(3);
+  feed.Drop(2);
+  EXPECT_TRUE(feed.Join(2));
+  EXPECT_EQ(got_[2], "");
 }
 
 TEST_F(ObjectFeedTest, WhatIsDroppedIsNotSentAnyMore) {
