@@ -203,7 +203,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   // ---- the job of a client
 
   Status StartJob(const control::Start& start) {
-    if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
+    if (serve_end_.is_asked()) return {ErrorCode::kCancelled, "hvdray serve is ending"};
     ElasticPolicy policy = policy_;
     if (start.np != 0) policy.np = start.np;
     policy.last_generation = newest_;
@@ -274,33 +274,24 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   // Nothing of the job is left.
   void EndJob() {
     has_ended_ = true;
-    const Verdict verdict = verdict_;
+    serve_end_.OnGangEnded(verdict_);
     const JobReport report = MakeReport();
     channels_.Clear();
     agents_.Keep();
-    const bool is_fatal = verdict.error.code() == ErrorCode::kInterrupted ||
-                          verdict.error.code() == ErrorCode::kReaderGone;
-    is_ending_ = is_ending_ || is_fatal;  // no other job begins
     serve_->OnStopped(report);
-    if (is_fatal) {
-      FinishServing(verdict);
-    } else if (is_ending_) {
-      FinishServing(last_);
-    }
+    if (serve_end_.is_asked()) FinishServing();
   }
 
   // The session ends once its job has.
   void EndServing(const Cause& cause) {
-    if (std::exchange(is_ending_, true)) return;
-    last_ = VerdictOf(cause, plan_.began, loop_.Now());
+    if (!serve_end_.Ask(VerdictOf(cause, plan_.began, loop_.Now()))) return;
     // Maybe from within a handler of the client's link.
-    if (!is_running()) loop_.Post([this] { FinishServing(last_); });
+    if (!is_running()) loop_.Post([this] { FinishServing(); });
   }
 
-  void FinishServing(const Verdict& verdict) {
-    if (std::exchange(is_finished_, true)) return;
-    is_ending_ = true;
-    verdict_ = verdict;
+  void FinishServing() {
+    if (!serve_end_.Finish()) return;
+    verdict_ = serve_end_.verdict();
     source_.Stop();
     FinishConsole();
   }
@@ -699,7 +690,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     report.rendezvous = kv_.store().stats();
     report.stale_questions = kv_.store().stale_questions();
     report.refused_questions = kv_.refused_questions();
-    if (!serve_ || !is_finished_) report.memberships = observers_.memberships();
+    if (!serve_ || !serve_end_.is_finished()) report.memberships = observers_.memberships();
     return report;
   }
 
@@ -738,9 +729,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   Status why_none_found_;         // ok: it is the last answer
   bool has_ended_ = false;        // the job
   bool is_sigint_first_ = false;  // it is dismissed that way
-  bool is_ending_ = false;
-  bool is_finished_ = false;
-  Verdict last_;  // of the session, once it is ending
+  ServeEnd serve_end_;
 };
 
 }  // namespace

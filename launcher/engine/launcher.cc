@@ -331,7 +331,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   // Nothing can start any more.
   Status CheckHosts() const {
-    if (is_ending_) return {ErrorCode::kCancelled, "hvdray serve is ending"};
+    if (serve_end_.is_asked()) return {ErrorCode::kCancelled, "hvdray serve is ending"};
     if (lost_.empty()) return {};
     const auto& [number, why] = *lost_.begin();
     const std::string host = "host " + plan_.hosts[static_cast<size_t>(number)].host;
@@ -442,34 +442,26 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     start_.Drop();
     const JobReport report = MakeReport();
     channels_.Clear();
-    const bool is_fatal = finish.verdict.error.code() == ErrorCode::kInterrupted ||
-                          finish.verdict.error.code() == ErrorCode::kReaderGone;
-    is_ending_ = is_ending_ || is_fatal;  // no other gang begins
+    serve_end_.OnGangEnded(finish.verdict);
     // We are in its own loop, which goes on for a moment.
     std::shared_ptr<Gang> ended = std::move(gang_);
     serve_->OnStopped(report);
-    loop_.Post([this, ended, is_fatal, verdict = finish.verdict] {
-      if (is_fatal) {
-        FinishServing(verdict);
-      } else if (is_ending_) {
-        FinishServing(last_);
-      }
+    loop_.Post([this, ended] {
+      if (serve_end_.is_asked()) FinishServing();
     });
   }
 
   // The session ends once its gang has.
   void EndServing(const Cause& cause) {
-    if (std::exchange(is_ending_, true)) return;
-    last_ = VerdictOf(cause, plan_.began, loop_.Now());
+    if (!serve_end_.Ask(VerdictOf(cause, plan_.began, loop_.Now()))) return;
     if (pending_start_) RefuseStart({ErrorCode::kCancelled, "hvdray serve is ending"});
     // Maybe from within a handler of the client's link.
-    if (!gang_) loop_.Post([this] { FinishServing(last_); });
+    if (!gang_) loop_.Post([this] { FinishServing(); });
   }
 
-  void FinishServing(const Verdict& verdict) {
-    if (std::exchange(is_finished_, true)) return;
-    is_ending_ = true;
-    verdict_ = verdict;
+  void FinishServing() {
+    if (!serve_end_.Finish()) return;
+    verdict_ = serve_end_.verdict();
     console_->Finish(
         [this](Status drained) {
           AddDrainFault(verdict_, std::move(drained));
@@ -698,9 +690,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   std::set<int> warming_;              // hosts that have not answered it
   bool is_sigint_first_ = false;       // the gang is dismissed that way
   bool is_repeating_ = false;          // facts that observers know
-  bool is_ending_ = false;
-  bool is_finished_ = false;
-  Verdict last_;  // of the session, once it is ending
+  ServeEnd serve_end_;
 };
 
 }  // namespace

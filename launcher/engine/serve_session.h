@@ -12,10 +12,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/loop.h"
+#include "launcher/driver/verdict.h"
 #include "launcher/engine/control_link.h"
 #include "launcher/job/placement.h"
 #include "launcher/report/job_report.h"
@@ -36,6 +38,36 @@ struct ServeOptions {
 
 /// Tells the client at the other end of `socket` that there will be no session, and why, with bye.
 void RefuseClient(int socket, const Status& why, int exit_code);
+
+/// How a session ends: once that is asked, with the gang that lives; or with a gang that a signal
+/// or the reader has ended.
+class ServeEnd {
+ public:
+  /// Keeps `last`, the verdict of the session, and true, unless it has one.
+  bool Ask(Verdict last) {
+    if (is_asked_) return false;
+    is_asked_ = true;
+    verdict_ = std::move(last);
+    return true;
+  }
+  void OnGangEnded(const Verdict& verdict) {
+    const ErrorCode code = verdict.error.code();
+    if (code != ErrorCode::kInterrupted && code != ErrorCode::kReaderGone) return;
+    is_asked_ = true;
+    verdict_ = verdict;
+  }
+  /// True once. The caller ends the session.
+  bool Finish() { return !std::exchange(is_finished_, true); }
+  /// No other gang begins.
+  bool is_asked() const { return is_asked_; }
+  bool is_finished() const { return is_finished_; }
+  const Verdict& verdict() const { return verdict_; }
+
+ private:
+  bool is_asked_ = false;
+  bool is_finished_ = false;
+  Verdict verdict_;
+};
 
 /// Workers are named as their agents name them: in a gang of fixed size by rank, in an elastic job
 /// by a number of their own. Threads: the loop's. Loop outlives it.
