@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/process_tree.h"
 #include "base/fd.h"
 #include "base/text.h"
 
@@ -43,10 +44,8 @@ std::vector<pid_t> ListNumbers(const char* directory) {
 
 std::vector<pid_t> ScanForChildren() {
   std::vector<pid_t> children;
-  const pid_t self = ::getpid();
-  for (const pid_t pid : ListNumbers("/proc")) {
-    const Result<std::string> stat = ReadFile(fmt::format("/proc/{}/stat", pid), 8192);
-    if (stat.ok() && ParseParent(*stat) == self) children.push_back(pid);
+  for (const ProcessKin& process : ScanProcesses()) {
+    if (process.parent == ::getpid()) children.push_back(process.pid);
   }
   return children;
 }
@@ -59,14 +58,6 @@ bool ReapIfDead(pid_t pid) {
 }
 
 }  // namespace
-
-std::optional<pid_t> ParseParent(std::string_view stat) {
-  // "pid (name) state parent": the name may contain spaces and parentheses, so search from the end.
-  const size_t close = stat.rfind(')');
-  if (close == std::string_view::npos || stat.size() < close + 5) return std::nullopt;
-  const std::string_view rest = stat.substr(close + 4);
-  return ParsePid(rest.substr(0, rest.find(' ')));
-}
 
 std::vector<pid_t> ListChildren() {
   std::vector<pid_t> children;

@@ -7,9 +7,7 @@
 #include <sys/types.h>
 
 #include <functional>
-#include <optional>
 #include <set>
-#include <string_view>
 #include <vector>
 
 #include "agent/cgroup.h"
@@ -20,10 +18,6 @@ namespace hvdray {
 /// Children of this process, including dead ones. Reads /proc/self/task/*/children; on kernels
 /// without CONFIG_PROC_CHILDREN, every /proc/PID/stat.
 std::vector<pid_t> ListChildren();
-
-/// The parent in the text of /proc/PID/stat, whose second field may contain anything. nullopt:
-/// malformed. Pure.
-std::optional<pid_t> ParseParent(std::string_view stat);
 
 using IsWorkerFn = std::function<bool(pid_t)>;
 

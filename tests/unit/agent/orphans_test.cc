@@ -26,19 +26,6 @@ bool Contains(const std::vector<pid_t>& list, pid_t pid) {
   return std::find(list.begin(), list.end(), pid) != list.end();
 }
 
-TEST(ParseParentTest, NamesMayHoldAnything) {
-  EXPECT_EQ(ParseParent("12 (sh) S 7 12 12 0"), 7);
-  EXPECT_EQ(ParseParent("12 (a b) c) R 9) S 7 12"), 7);
-  EXPECT_EQ(ParseParent("12 () Z 1 0"), 1);
-}
-
-TEST(ParseParentTest, NonsenseHasNoParent) {
-  for (const char* text : {"", ")", "12 (sh)", "12 (sh) S", "12 (sh) S x", "12 (sh) S -4 ",
-                           "12 (sh) S 99999999999999 "}) {
-    EXPECT_EQ(ParseParent(text), std::nullopt) << text;
-  }
-}
-
 TEST(OrphansTest, ChildrenAreListed) {
   const pid_t child = StartSleeper();
   EXPECT_TRUE(Contains(ListChildren(), child));
