@@ -18,10 +18,10 @@
 
 #include "agent/agent_arguments.h"
 #include "agent/cgroup.h"
-#include "agent/control_socket.h"
 #include "agent/dialled_agent.h"
 #include "agent/host_facts.h"
 #include "agent/keeper.h"
+#include "agent/leave_socket.h"
 #include "base/byte_stream.h"
 #include "base/environ.h"
 #include "base/fd.h"
@@ -101,7 +101,7 @@ int Leave(const std::string& seconds) {
                       seconds, kMaxLeaveSeconds));
     return kAgentUsage;
   }
-  const Result<int> told = TellAgentsToLeave(ControlDirectory(), *in);
+  const Result<int> told = TellAgentsToLeave(LeaveDirectory(), *in);
   if (!told.ok()) {
     Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
     return told.status().code() == ErrorCode::kUsage ? kAgentUsage : kAgentFailed;
@@ -185,7 +185,7 @@ int FailAgent(const Status& status) {
 AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
                          AgentSessionOptions options, Duration signal_merge) {
   options.build = kAgentBuild;
-  options.control_directory = ControlDirectory();
+  options.leave_directory = LeaveDirectory();
   if (!options.keeps_processes) options.cgroup_directory = MakeCgroupDirectory();
   options.facts = GatherHostFacts();
   const std::string directory = options.cgroup_directory;

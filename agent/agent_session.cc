@@ -161,9 +161,9 @@ void AgentSession::MakeGangs() {
 }
 
 void AgentSession::OpenControl() {
-  if (options_.control_directory.empty()) return;
-  Result<std::unique_ptr<ControlSocket>> control =
-      ControlSocket::Open(loop_, options_.control_directory, [this](Duration in) {
+  if (options_.leave_directory.empty()) return;
+  Result<std::unique_ptr<LeaveSocket>> control =
+      LeaveSocket::Open(loop_, options_.leave_directory, [this](Duration in) {
         Retire(in, {ErrorCode::kAgentLost, "the agent was told to leave"}, kLinkFailed);
       });
   if (control.ok()) {

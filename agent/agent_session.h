@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "agent/connection_breaker.h"
-#include "agent/control_socket.h"
 #include "agent/directory_receiver.h"
 #include "agent/gang_set.h"
 #include "agent/host_facts.h"
 #include "agent/inspector.h"
+#include "agent/leave_socket.h"
 #include "agent/measurer.h"
 #include "agent/notifier.h"
 #include "agent/prober.h"
@@ -31,7 +31,7 @@ struct AgentSessionOptions {
   std::string build;                ///< "hvdray 0.1.0"
   std::string cgroup_directory;     ///< Exists and is ours; empty: generations get no cgroup.
   wire::HostFacts facts;            ///< The session fills in ports and cleanup.
-  std::string control_directory;    ///< For ControlSocket, in an elastic job; empty: no socket.
+  std::string leave_directory;      ///< For LeaveSocket, in an elastic job; empty: no socket.
   bool has_probe_listener = false;  ///< Other hosts may probe this one until workers start.
   /// `--keep-processes`: the workers are commands whose daemons outlive this agent.
   bool keeps_processes = false;
@@ -123,7 +123,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   std::optional<Notifier> notifier_;  // Since Welcome, in an elastic job.
   ObjectStore objects_;
   ConnectionBreaker breaker_;
-  std::unique_ptr<ControlSocket> control_;
+  std::unique_ptr<LeaveSocket> control_;
   std::optional<HeldPort> port_;
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "agent/cgroup.h"
-#include "agent/control_socket.h"
+#include "agent/leave_socket.h"
 #include "agent/orphans.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
@@ -108,7 +108,7 @@ void SweepAll(pid_t agent) {
   const int status = WaitForAgent(agent, handled);
   SweepAll(agent);
   // Only now: a child that the agent had just forked held it open.
-  RemoveDeadControlSocket(ControlDirectory(), agent);
+  RemoveDeadLeaveSocket(LeaveDirectory(), agent);
   ::_exit(status);
 }
 

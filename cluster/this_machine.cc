@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cluster/this_machine.h"
+
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,8 +14,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "cluster/local_transport.h"
 
 namespace hvdray {
 namespace {

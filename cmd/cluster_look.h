@@ -3,6 +3,7 @@
 #ifndef HVDRAY_CMD_CLUSTER_LOOK_H_
 #define HVDRAY_CMD_CLUSTER_LOOK_H_
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -28,6 +29,9 @@ class ClusterLook {
   HeadLink link_;
   std::optional<RayAccess> ray_;  // needs link_
 };
+
+/// This moment in milliseconds since 1970, as in a ClusterView.
+int64_t WallMs();
 
 }  // namespace hvdray
 

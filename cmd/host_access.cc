@@ -14,6 +14,7 @@
 
 #include "base/environ.h"
 #include "base/terminal.h"
+#include "cluster/local_transport.h"
 #include "cluster/remote_transport.h"
 #include "cluster/ssh/ssh_shell.h"
 #include "launcher/engine/neighbour_probe.h"

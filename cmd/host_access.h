@@ -14,8 +14,8 @@
 
 #include "base/blocking_pool.h"
 #include "cluster/command_shell.h"
-#include "cluster/local_transport.h"
 #include "cluster/remote_transport.h"
+#include "cluster/this_machine.h"
 #include "cmd/job_ssh.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/job/job_spec.h"

@@ -29,7 +29,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cluster/discovery_script.h"
-#include "cluster/local_transport.h"
+#include "cluster/this_machine.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "launcher/engine/generation_start.h"

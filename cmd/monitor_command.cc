@@ -31,11 +31,6 @@ constexpr Duration kEndPatience = std::chrono::milliseconds(100);
 
 enum class Form : uint8_t { kTable, kChanges, kJson };
 
-int64_t WallMs() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
 /// Shows look after look. Threads: the loop's.
 class Screen {
  public:
@@ -151,19 +146,6 @@ class Monitor {
   int exit_code_ = 0;
 };
 
-CloudMachine CloudMachineOf(const CloudNode& node) {
-  return {.id = node.id,
-          .address = node.internal_address,
-          .external_address = node.external_address,
-          .type = node.machine_type,
-          .is_head = node.kind == ClusterNodeKind::kHead,
-          .is_spot = node.is_spot,
-          .is_running = node.state == CloudState::kRunning,
-          .state = std::string(CloudStateWord(node.state)),
-          .status = node.status,
-          .reason = node.state_reason};
-}
-
 Form FormOf(const CommandRequest& request) {
   if (request.Has(OptionId::kJson)) return Form::kJson;
   return IsScreen() ? Form::kTable : Form::kChanges;
@@ -195,40 +177,6 @@ Result<int> MonitorCluster(const ClusterAccess& access, const CommandRequest& re
 }
 
 }  // namespace
-
-Result<ClusterView> ClusterLook::LookAtRay() {
-  if (!ray_) {
-    link_ = {};
-    HVDRAY_ASSIGN_OR_RETURN(ray_, FindRayOnHead(access_, link_));
-  } else {
-    HVDRAY_RETURN_IF_ERROR(FindNodes(access_));
-  }
-  Result<ClusterView> view = LookAtCluster(ray_->Copy(), WallMs());
-  if (!view.ok()) ray_.reset();
-  return view;
-}
-
-Result<ClusterView> ClusterLook::Look() {
-  access_.nodes = {};
-  Result<ClusterView> view = LookAtRay();
-  const ClusterNodes& nodes = access_.nodes;
-  if (!view.ok()) {
-    // A cloud's machines are worth a look before Ray runs, and after it died.
-    if (nodes.cloud.empty()) return view;
-    Status why = std::move(view).status();
-    view = ClusterView();
-    view->now_ms = WallMs();
-    view->ray_status = std::move(why);
-  }
-  view->name = access_.file.cluster_name;
-  view->file = access_.path;
-  if (!HasProvider(access_.file)) {
-    view->machines.push_back(access_.file.head_ip);
-    for (const ClusterNode& worker : nodes.workers) view->machines.push_back(worker.address);
-  }
-  for (const CloudNode& node : nodes.cloud) view->cloud.push_back(CloudMachineOf(node));
-  return view;
-}
 
 int MonitorCommand(const CommandLine& line) {
   CommandRequest request;

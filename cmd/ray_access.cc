@@ -14,7 +14,7 @@
 #include "base/secret.h"
 #include "base/text.h"
 #include "cluster/foreground_process.h"
-#include "cluster/local_transport.h"
+#include "cluster/this_machine.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"

@@ -18,7 +18,7 @@
 #include "launcher/job/hostfile.h"
 #include "launcher/job/option_layers.h"
 #include "launcher/job/placement.h"
-#include "rendezvous/server.h"
+#include "rendezvous/standalone_server.h"
 
 namespace hvdray {
 namespace {

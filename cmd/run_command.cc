@@ -14,13 +14,13 @@
 #include "cmd/ray_access.h"
 #include "cmd/ray_run.h"
 #include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
-#include "launcher/engine/launcher.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
-#include "launcher/job/plan.h"
+#include "launcher/job/plan_text.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a plan into the settings of its driver, and the driver's decisions into messages to agents:
-// the welcome, and the order that starts workers. Pure.
+// Turns a plan and the driver's decisions into messages to agents: the welcome, and the order that
+// starts workers; and a plan into the settings of a driver of fixed jobs. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 #define HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 
-#include <chrono>
 #include <map>
 #include <span>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "launcher/driver/gang_driver.h"
 #include "launcher/engine/host_table.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/job/elastic_policy.h"
 #include "launcher/job/job_spec.h"
 #include "wire/message.h"
 
@@ -21,9 +19,6 @@ namespace hvdray {
 
 /// The driver's settings from a resolved spec; see PlanPlace for jobs inside a cluster.
 GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place = {});
-/// `spec`: of an elastic job. Options that are not set take the policy's defaults. `began`: start
-/// of the job. The caller checks the result by CheckElasticPolicy().
-ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began);
 
 /// Of a fixed job. AgentSet fills in the host's name.
 wire::Welcome WelcomeOf(const LaunchPlan& plan);

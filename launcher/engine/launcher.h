@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one job: applies the decisions of its driver, starts agents, sends messages, serves the
 // store, moves output, writes events, trace and reports. Decides nothing itself. This header has
-// the interface of all jobs and opens those of fixed size.
+// what all kinds of jobs share: the plan and the interface.
 #ifndef HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_
 #define HVDRAY_LAUNCHER_ENGINE_LAUNCHER_H_
 
@@ -60,8 +60,8 @@ struct LaunchPlan {
   PlanPlace place;  ///< Set for a job whose driver runs inside a cluster.
 };
 
-/// One job, ready to run: of fixed size (OpenFixed), or elastic (OpenElastic in
-/// elastic_launcher.h). Owns driver, agents, store and output. Threads: the loop's.
+/// One job, ready to run: of fixed size (fixed_launcher.h), or elastic (elastic_launcher.h). Owns
+/// driver, agents, store and output. Threads: the loop's.
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -83,18 +83,6 @@ class Launcher {
   /// as long as it takes. Signals have their default effect again.
   virtual void Print(std::span<const std::string> lines) = 0;
 };
-
-/// Opens all files that the job writes, so that a wrong path stops it before anything is started.
-/// Loop, transport and trace outlive the launcher. Errors: kFileUnwritable.
-Result<std::unique_ptr<Launcher>> OpenFixed(Loop& loop, Transport& transport, Trace& trace,
-                                            LaunchPlan plan);
-
-struct ServeOptions;
-
-/// The same for `hvdray serve`: holds the hosts of the plan and runs the gangs that its client
-/// starts. plan.ranks: of the largest gang. Errors: also those of ServeSession::Open().
-Result<std::unique_ptr<Launcher>> OpenServe(Loop& loop, Transport& transport, Trace& trace,
-                                            LaunchPlan plan, ServeOptions options);
 
 }  // namespace hvdray
 

@@ -6,6 +6,7 @@
 #define HVDRAY_LAUNCHER_JOB_ELASTIC_POLICY_H_
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -112,6 +113,12 @@ struct ElasticPolicy {
 /// Checks the numbers of workers and the cooldown range; no other durations. Errors: kSpecInvalid,
 /// in the words of the options. Pure.
 Status CheckElasticPolicy(const ElasticPolicy& policy);
+
+struct JobSpec;
+
+/// `spec`: of an elastic job. Options that are not set take the policy's defaults. `began`: start
+/// of the job. The caller checks the result by CheckElasticPolicy().
+ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began);
 
 }  // namespace hvdray
 

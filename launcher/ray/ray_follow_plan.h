@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "cluster/ray/ray_facts.h"
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 namespace hvdray {
 

@@ -26,6 +26,7 @@
 #include "cluster/ray/group_wait.h"
 #include "cluster/transport.h"
 #include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/serve_session.h"

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "base/status.h"
 #include "launcher/job/ray_job_file.h"
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 namespace hvdray {
 

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "launcher/report/output_directory.h"
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 namespace hvdray {
 

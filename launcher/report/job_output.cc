@@ -7,7 +7,7 @@
 
 #include "launcher/report/console.h"
 #include "launcher/report/output_directory.h"
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 #include "launcher/report/worker_lines.h"
 
 namespace hvdray {

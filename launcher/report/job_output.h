@@ -21,7 +21,7 @@
 #include "launcher/job/placement.h"
 #include "launcher/report/console.h"
 #include "launcher/report/output_directory.h"
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 #include "launcher/report/worker_lines.h"
 #include "wire/message.h"
 
@@ -35,7 +35,7 @@ struct JobOutputOptions {
   int np = 1;             ///< As asked for: sets the width of rank directories' names.
   int stdout_fd = 1;      ///< Not owned; open as long as the JobOutput lives.
   int stderr_fd = 2;
-  /// A plain file that takes both as records (launcher/report/record_file.h) instead; -1: none. Not
+  /// A plain file that takes both as records (launcher/report/stream_file.h) instead; -1: none. Not
   /// owned.
   int record_fd = -1;
   /// Wall clock for time stamps; tests replace it.

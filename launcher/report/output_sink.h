@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/types.h"
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 namespace hvdray {
 

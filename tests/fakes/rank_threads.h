@@ -14,7 +14,7 @@
 
 #include "base/loop.h"
 #include "collective/communicator.h"
-#include "rendezvous/server.h"
+#include "rendezvous/standalone_server.h"
 
 namespace hvdray {
 

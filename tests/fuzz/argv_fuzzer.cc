@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "launcher/job/options_resolver.h"
-#include "launcher/job/plan.h"
+#include "launcher/job/plan_text.h"
 
 /// The input is words that end at newlines; one that begins with '$' is NAME=VALUE of the
 /// environment.

@@ -172,7 +172,7 @@ class ElasticKeeperTest : public KeeperTest {
   ElasticKeeperTest() { is_elastic_ = true; }
 };
 
-TEST_F(ElasticKeeperTest, KilledAgentLeavesNoControlSocket) {
+TEST_F(ElasticKeeperTest, KilledAgentLeavesNoLeaveSocket) {
   StartPairs(1, "daemon");
   const std::string directory = runtime_ / "hvdray";
   EXPECT_FALSE(std::filesystem::is_empty(directory));

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/fd.h"
-#include "launcher/engine/launcher.h"
+#include "launcher/engine/fixed_launcher.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"

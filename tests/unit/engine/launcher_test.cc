@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/engine/launcher.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "launcher/engine/fixed_launcher.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "launcher/engine/launcher.h"
+#include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/serve_session.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/temp_directory.h"

@@ -2,7 +2,7 @@
 // Ranks of a record's bytes: valid and invalid records.
 #include <gtest/gtest.h>
 
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 namespace hvdray {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 namespace hvdray {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-alone server as Horovod's client sees it: the request bytes are those of spec 2.2.
-#include "rendezvous/server.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/standalone_server.h"
 #include "tests/unit/http/http_client_fixture.h"
 
 namespace hvdray {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "launcher/job/plan.h"
+#include "launcher/job/plan_text.h"
 #include "launcher/job/ray_job_file.h"
 #include "launcher/job/ray_runtime_env.h"
 #include "tests/unit/spec/spec_test_support.h"

@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-#include "launcher/job/plan.h"
+#include "launcher/job/plan_text.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {

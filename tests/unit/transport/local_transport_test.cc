@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "cluster/this_machine.h"
+
 namespace hvdray {
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/engine/launcher.h"
+#include "launcher/engine/fixed_launcher.h"
 
 #include <fmt/format.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells agents that their machine goes away: a Unix socket in a directory of the user's own, one
 // line per connection. Both ends: the agent's, and the one of `hvdray-agent --leave`.
-#ifndef HVDRAY_AGENT_CONTROL_SOCKET_H_
-#define HVDRAY_AGENT_CONTROL_SOCKET_H_
+#ifndef HVDRAY_AGENT_LEAVE_SOCKET_H_
+#define HVDRAY_AGENT_LEAVE_SOCKET_H_
 
 #include <sys/types.h>
 
@@ -27,18 +27,18 @@ std::optional<Duration> ParseLeave(std::string_view line);
 inline constexpr Duration kDefaultLeave = std::chrono::seconds(30);
 
 /// $XDG_RUNTIME_DIR/hvdray if that directory exists, else /tmp/hvdray-UID. Creates nothing.
-std::string ControlDirectory();
+std::string LeaveDirectory();
 
 /// Accepts only connections of this user and of root. Threads: the loop's.
-class ControlSocket {
+class LeaveSocket {
  public:
   /// Creates `directory`/agent-PID.sock, mode 0600, in a directory of mode 0700 that must be ours.
   /// Removes such sockets there of agents that are gone.
   /// The loop outlives the socket. Errors: kSystem, kFileUnwritable.
-  static Result<std::unique_ptr<ControlSocket>> Open(Loop& loop, const std::string& directory,
-                                                     std::function<void(Duration)> on_leave);
+  static Result<std::unique_ptr<LeaveSocket>> Open(Loop& loop, const std::string& directory,
+                                                   std::function<void(Duration)> on_leave);
   /// Removes the file.
-  ~ControlSocket();
+  ~LeaveSocket();
 
  private:
   struct Client {
@@ -47,7 +47,7 @@ class ControlSocket {
     Watch watch;
     Watch limit;
   };
-  ControlSocket(Loop& loop, std::string path, UniqueFd fd, std::function<void(Duration)> on_leave);
+  LeaveSocket(Loop& loop, std::string path, UniqueFd fd, std::function<void(Duration)> on_leave);
   void Listen();
   void OnConnection();
   void OnReadable(int id);
@@ -62,7 +62,7 @@ class ControlSocket {
 };
 
 /// Removes the socket of an agent that was killed, if nobody listens there.
-void RemoveDeadControlSocket(const std::string& directory, pid_t agent);
+void RemoveDeadLeaveSocket(const std::string& directory, pid_t agent);
 
 /// Sends "leave" to every agent with a socket in `directory`; returns how many accepted it. Skips
 /// sockets of dead agents, and removes them if the directory is ours alone. Blocks for up to 2 s
@@ -71,4 +71,4 @@ Result<int> TellAgentsToLeave(const std::string& directory, Duration in);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_AGENT_CONTROL_SOCKET_H_
+#endif  // HVDRAY_AGENT_LEAVE_SOCKET_H_

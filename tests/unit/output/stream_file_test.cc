@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace hvdray {
 namespace {
 
-class RecordFileTest : public testing::Test {
+class StreamFileTest : public testing::Test {
  protected:
   std::string Text() {
     std::ostringstream text;
@@ -31,7 +31,7 @@ class RecordFileTest : public testing::Test {
   const UniqueFd file_{::open((directory_ / "stream").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
 };
 
-TEST_F(RecordFileTest, ARecordIsItsKindItsLengthAndItsBytes) {
+TEST_F(StreamFileTest, ARecordIsItsKindItsLengthAndItsBytes) {
   EXPECT_EQ(AppendRecord(file_.get(), RecordKind::kStdout, "ab"), 0);
   EXPECT_EQ(AppendRecord(file_.get(), RecordKind::kEnd, ""), 0);
   EXPECT_EQ(Text(), std::string("\1\2\0\0\0ab\3\0\0\0\0", 12));
@@ -59,7 +59,7 @@ class FileLimit {
   sighandler_t was_ = nullptr;
 };
 
-TEST_F(RecordFileTest, ARecordThatDoesNotFitLeavesNothingSoThatASmallerOneDoes) {
+TEST_F(StreamFileTest, ARecordThatDoesNotFitLeavesNothingSoThatASmallerOneDoes) {
   ASSERT_EQ(AppendRecord(file_.get(), RecordKind::kStdout, "before"), 0);
   const FileLimit limit(100);
   EXPECT_EQ(AppendRecord(file_.get(), RecordKind::kStdout, std::string(200, 'x')), EFBIG);
@@ -67,11 +67,11 @@ TEST_F(RecordFileTest, ARecordThatDoesNotFitLeavesNothingSoThatASmallerOneDoes) 
   EXPECT_EQ(Text(), std::string("\1\6\0\0\0before\3\2\0\0\0{}", 18));
 }
 
-TEST_F(RecordFileTest, ADescriptorThatCannotBeWrittenToIsAnError) {
+TEST_F(StreamFileTest, ADescriptorThatCannotBeWrittenToIsAnError) {
   EXPECT_EQ(AppendRecord(-1, RecordKind::kStdout, "x"), EBADF);
 }
 
-TEST_F(RecordFileTest, OutputOfAJobGoesThereInItsOrder) {
+TEST_F(StreamFileTest, OutputOfAJobGoesThereInItsOrder) {
   auto loop = std::move(*Loop::Create());
   JobOutputOptions options;
   options.record_fd = file_.get();
@@ -105,7 +105,7 @@ TEST_F(RecordFileTest, OutputOfAJobGoesThereInItsOrder) {
                         record(RecordKind::kStdout, "[3]<stdout>:more\n"));
 }
 
-TEST_F(RecordFileTest, AFileThatTakesNoMoreIsDamageAndDoesNotStopTheJob) {
+TEST_F(StreamFileTest, AFileThatTakesNoMoreIsDamageAndDoesNotStopTheJob) {
   auto loop = std::move(*Loop::Create());
   JobOutputOptions options;
   options.record_fd = file_.get();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What --print-plan and --print-config print, the plan against golden files. Not here: whether a
 // job then runs as planned (tests/integration).
-#include "launcher/job/plan.h"
+#include "launcher/job/plan_text.h"
 
 #include <gtest/gtest.h>
 

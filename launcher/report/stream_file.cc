@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/report/record_file.h"
+#include "launcher/report/stream_file.h"
 
 #include <fmt/format.h>
 #include <sys/uio.h>

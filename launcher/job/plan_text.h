@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What --print-plan and --print-config print. Pure.
-#ifndef HVDRAY_LAUNCHER_JOB_PLAN_H_
-#define HVDRAY_LAUNCHER_JOB_PLAN_H_
+#ifndef HVDRAY_LAUNCHER_JOB_PLAN_TEXT_H_
+#define HVDRAY_LAUNCHER_JOB_PLAN_TEXT_H_
 
 #include <span>
 #include <string>
@@ -28,4 +28,4 @@ std::string PrintConfig(const JobSpec& spec, PlanFormat format);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_LAUNCHER_JOB_PLAN_H_
+#endif  // HVDRAY_LAUNCHER_JOB_PLAN_TEXT_H_

@@ -2,8 +2,8 @@
 // The stream file of a job on Ray: everything for stdout and stderr, as records of one file that
 // the client reads by offset (docs/ray.md, "Following, stopping, leaving"), and its reader, which
 // takes pieces of any size, as they arrive from the network.
-#ifndef HVDRAY_LAUNCHER_REPORT_RECORD_FILE_H_
-#define HVDRAY_LAUNCHER_REPORT_RECORD_FILE_H_
+#ifndef HVDRAY_LAUNCHER_REPORT_STREAM_FILE_H_
+#define HVDRAY_LAUNCHER_REPORT_STREAM_FILE_H_
 
 #include <array>
 #include <cstdint>
@@ -145,4 +145,4 @@ class RecordReader {
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_LAUNCHER_REPORT_RECORD_FILE_H_
+#endif  // HVDRAY_LAUNCHER_REPORT_STREAM_FILE_H_

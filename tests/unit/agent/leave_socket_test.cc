@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/control_socket.h"
+#include "agent/leave_socket.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(TellAgentsToLeaveTest, NothingIsTakenAwayInADirectoryThatOthersMayWriteTo) 
   EXPECT_TRUE(std::filesystem::exists(directory / "agent-1.sock"));
 }
 
-TEST(ControlSocketTest, SocketsOfAgentsThatAreGoneGoWithTheNextOneAndNothingElseDoes) {
+TEST(LeaveSocketTest, SocketsOfAgentsThatAreGoneGoWithTheNextOneAndNothingElseDoes) {
   const TempDirectory directory;
   ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
   constexpr const char* kNobody = "agent-2147483647.sock";  // above every pid
@@ -67,7 +67,7 @@ TEST(ControlSocketTest, SocketsOfAgentsThatAreGoneGoWithTheNextOneAndNothingElse
   ASSERT_TRUE(loop.ok());
   std::set<std::string> left;
   {
-    auto own = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+    auto own = LeaveSocket::Open(**loop, directory.path(), [](Duration) {});
     ASSERT_TRUE(own.ok());
     for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
       left.insert(entry.path().filename());
@@ -78,33 +78,33 @@ TEST(ControlSocketTest, SocketsOfAgentsThatAreGoneGoWithTheNextOneAndNothingElse
                                          "agent-2147483647.sock.other", "agent-x.sock"}));
 }
 
-TEST(ControlSocketTest, OneThatIsListenedOnStaysThoughItsProcessSeemsToBeGone) {
+TEST(LeaveSocketTest, OneThatIsListenedOnStaysThoughItsProcessSeemsToBeGone) {
   const TempDirectory directory;
   ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
   auto loop = Loop::Create();
   ASSERT_TRUE(loop.ok());
-  auto other = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+  auto other = LeaveSocket::Open(**loop, directory.path(), [](Duration) {});
   ASSERT_TRUE(other.ok());
   const std::string path = directory / "agent-2147483647.sock";  // as of another pid namespace
   std::filesystem::rename(directory / fmt::format("agent-{}.sock", ::getpid()), path);
-  auto own = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+  auto own = LeaveSocket::Open(**loop, directory.path(), [](Duration) {});
   ASSERT_TRUE(own.ok());
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST(RemoveDeadControlSocketTest, TheSocketOfThisAgentGoesAndOneThatIsListenedOnStays) {
+TEST(RemoveDeadLeaveSocketTest, TheSocketOfThisAgentGoesAndOneThatIsListenedOnStays) {
   const TempDirectory directory;
   ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
   auto loop = Loop::Create();
   ASSERT_TRUE(loop.ok());
-  auto own = ControlSocket::Open(**loop, directory.path(), [](Duration) {});
+  auto own = LeaveSocket::Open(**loop, directory.path(), [](Duration) {});
   ASSERT_TRUE(own.ok());
   const std::string own_path = directory / fmt::format("agent-{}.sock", ::getpid());
   LeaveSocket(directory / "agent-1.sock");
   LeaveSocket(directory / "agent-11.sock");
-  RemoveDeadControlSocket(directory.path(), 1);
-  RemoveDeadControlSocket(directory.path(), ::getpid());
-  RemoveDeadControlSocket(directory / "none", 1);
+  RemoveDeadLeaveSocket(directory.path(), 1);
+  RemoveDeadLeaveSocket(directory.path(), ::getpid());
+  RemoveDeadLeaveSocket(directory / "none", 1);
   EXPECT_FALSE(std::filesystem::exists(directory / "agent-1.sock"));
   EXPECT_TRUE(std::filesystem::exists(directory / "agent-11.sock"));
   EXPECT_TRUE(std::filesystem::exists(own_path));

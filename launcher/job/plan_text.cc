@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/job/plan.h"
+#include "launcher/job/plan_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

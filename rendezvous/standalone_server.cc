@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/server.h"
+#include "rendezvous/standalone_server.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/control_socket.h"
+#include "agent/leave_socket.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -148,7 +148,7 @@ std::optional<Duration> ParseLeave(std::string_view line) {
   return std::chrono::seconds(seconds);
 }
 
-std::string ControlDirectory() {
+std::string LeaveDirectory() {
   const std::string runtime = Environment::FromProcess().GetOr("XDG_RUNTIME_DIR", "");
   std::error_code ignored;
   if (!runtime.empty() && std::filesystem::is_directory(runtime, ignored)) {
@@ -157,8 +157,8 @@ std::string ControlDirectory() {
   return fmt::format("/tmp/hvdray-{}", ::geteuid());
 }
 
-Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std::string& directory,
-                                                           std::function<void(Duration)> on_leave) {
+Result<std::unique_ptr<LeaveSocket>> LeaveSocket::Open(Loop& loop, const std::string& directory,
+                                                       std::function<void(Duration)> on_leave) {
   HVDRAY_RETURN_IF_ERROR(MakeOwnDirectory(directory));
   RemoveDeadSockets(directory);
   std::string path = PathOf(directory, ::getpid());
@@ -175,23 +175,23 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(Loop& loop, const std
     ::unlink(early.c_str());
     return status;
   }
-  return std::unique_ptr<ControlSocket>(
-      new ControlSocket(loop, std::move(path), std::move(fd), std::move(on_leave)));
+  return std::unique_ptr<LeaveSocket>(
+      new LeaveSocket(loop, std::move(path), std::move(fd), std::move(on_leave)));
 }
 
-ControlSocket::ControlSocket(Loop& loop, std::string path, UniqueFd fd,
-                             std::function<void(Duration)> on_leave)
+LeaveSocket::LeaveSocket(Loop& loop, std::string path, UniqueFd fd,
+                         std::function<void(Duration)> on_leave)
     : loop_(loop), path_(std::move(path)), fd_(std::move(fd)), on_leave_(std::move(on_leave)) {
   Listen();
 }
 
-void ControlSocket::Listen() {
+void LeaveSocket::Listen() {
   watch_ = loop_.OnFd(fd_.get(), FdEvent::kRead, [this] { OnConnection(); });
 }
 
-ControlSocket::~ControlSocket() { ::unlink(path_.c_str()); }
+LeaveSocket::~LeaveSocket() { ::unlink(path_.c_str()); }
 
-void ControlSocket::OnConnection() {
+void LeaveSocket::OnConnection() {
   UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd.is_valid()) {
     const bool is_exhausted =
@@ -207,7 +207,7 @@ void ControlSocket::OnConnection() {
   client.limit = loop_.After(kClientLimit, [this, id] { clients_.erase(id); });
 }
 
-void ControlSocket::OnReadable(int id) {
+void LeaveSocket::OnReadable(int id) {
   Client& client = clients_.at(id);
   std::string bytes(kMaxLine, '\0');
   const ssize_t size = ::read(client.fd.get(), bytes.data(), bytes.size());
@@ -228,7 +228,7 @@ void ControlSocket::OnReadable(int id) {
   if (in) on_leave_(*in);
 }
 
-void RemoveDeadControlSocket(const std::string& directory, pid_t agent) {
+void RemoveDeadLeaveSocket(const std::string& directory, pid_t agent) {
   if (!CheckOwnDirectory(directory).ok()) return;
   const std::string path = PathOf(directory, agent);
   UniqueFd fd;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-alone rendezvous of `hvdray rendezvous`: one port and the store, without relay or
 // cache, for workers that another tool starts. docs/rendezvous.md, "Alone".
-#ifndef HVDRAY_RENDEZVOUS_SERVER_H_
-#define HVDRAY_RENDEZVOUS_SERVER_H_
+#ifndef HVDRAY_RENDEZVOUS_STANDALONE_SERVER_H_
+#define HVDRAY_RENDEZVOUS_STANDALONE_SERVER_H_
 
 #include <sys/types.h>
 
@@ -97,4 +97,4 @@ class RendezvousServer final : private HttpServer::Owner, private KvStore::Owner
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_RENDEZVOUS_SERVER_H_
+#endif  // HVDRAY_RENDEZVOUS_STANDALONE_SERVER_H_
