@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and Result<T>: how everything that can fail at run time reports it. Exceptions cross no
-// header of ours; each adapter of a library translates them into these.
+// Status: how everything that can fail at run time reports it; Result<T> is in result.h. Exceptions
+// cross no header of ours; each adapter of a library translates them into these.
 #ifndef HVDRAY_BASE_STATUS_H_
 #define HVDRAY_BASE_STATUS_H_
 

@@ -57,9 +57,9 @@ class Link {
   /// direction of all later frames. It answers a violation with a Bye and closes.
   /// `owner` outlives the link.
   virtual void Start(Owner& owner) = 0;
-  /// Queues a message: Output, Stdin, File and GenerationStopped in the output lane, all others in
-  /// the control lane, which is sent first. Each lane keeps its order. Ignored once the link is
-  /// closed or closing.
+  /// Queues a message: bulk (Output, Stdin, File, what concerns objects) and what must not overtake
+  /// it (GenerationStopped) in the output lane, all others in the control lane, which is sent
+  /// first. Each lane keeps its order. Ignored once the link is closed or closing.
   virtual void Send(Message message) = 0;
   /// False: hold Output and Stdin back until OnOutputRoom(). The link queues them regardless.
   virtual bool HasOutputRoom() const = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between python/hvdray/_ray_driver.py and `hvdray-agent drive`: JSON, one object per
+// The messages between python/hvdray/_ray_driver.py and `hvdray-agent launch`: JSON, one object per
 // line. Pure. docs/adr/0013-ray-through-one-python-process.md.
 #ifndef HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_
 #define HVDRAY_CLUSTER_RAY_BROKER_MESSAGES_H_

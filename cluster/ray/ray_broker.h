@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Talks to Ray for `hvdray-agent drive`: the C++ end of the pipe to python/hvdray/_ray_driver.py,
+// Talks to Ray for `hvdray-agent launch`: the C++ end of the pipe to python/hvdray/_ray_driver.py,
 // which reserves placement groups, starts agents and reports nodes, but decides nothing.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_BROKER_H_
 #define HVDRAY_CLUSTER_RAY_RAY_BROKER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a job on Ray carries and no listing of the Jobs API may show: hvdray_job/job.json in its
-// second package, which the client writes and `hvdray-agent drive` reads; and what a job asks of
+// second package, which the client writes and `hvdray-agent launch` reads; and what a job asks of
 // Ray. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_
 #define HVDRAY_LAUNCHER_JOB_RAY_JOB_FILE_H_
