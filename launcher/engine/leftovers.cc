@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "agent/cgroup.h"
@@ -21,6 +23,7 @@
 namespace hvdray {
 namespace {
 
+constexpr Duration kGroupLimit = std::chrono::seconds(2);  // else a process hangs in the kernel
 constexpr int kRounds = 10;  // each kills processes forked meanwhile by the killed ones
 
 bool HasVariable(pid_t pid, const std::string& variable) {
@@ -73,12 +76,24 @@ int KillOnce(const std::string& variable) {
   return killed;
 }
 
+// Killed processes leave their group only once the kernel has ended them.
+void EndGroup(const std::string& directory) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + kGroupLimit;
+  Duration pause = std::chrono::milliseconds(1);
+  while (!KillAndRemoveCgroup(directory) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(pause);
+    pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(50));
+  }
+}
+
 }  // namespace
 
 int EndLeftovers(const std::string& job_id, uint32_t agent_pid) {
   if (agent_pid > 1) KillAgent(static_cast<pid_t>(agent_pid));
+  std::string group;
   if (const std::optional<std::string> own = OwnCgroupDirectory(); own && agent_pid > 1) {
-    KillAndRemoveCgroup(AgentCgroupDirectory(*own, static_cast<pid_t>(agent_pid)));
+    group = AgentCgroupDirectory(*own, static_cast<pid_t>(agent_pid));
+    KillAndRemoveCgroup(group);
   }
   int killed = 0;
   for (int round = 0; round < kRounds; ++round) {
@@ -86,6 +101,7 @@ int EndLeftovers(const std::string& job_id, uint32_t agent_pid) {
     if (now == 0) break;
     killed += now;
   }
+  if (!group.empty()) EndGroup(group);
   return killed;
 }
 

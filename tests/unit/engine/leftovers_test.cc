@@ -2,11 +2,16 @@
 // Real processes: a stopped agent that was given up does not outlive its job.
 #include "launcher/engine/leftovers.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <string>
+
+#include "agent/cgroup.h"
 
 namespace hvdray {
 namespace {
@@ -45,6 +50,33 @@ TEST(LeftoversTest, WhoIsNotBelowUsIsLeftAlone) {
   EXPECT_EQ(::waitpid(other, &status, WNOHANG), 0) << "it still lives";
   ::kill(other, SIGKILL);
   ASSERT_EQ(::waitpid(other, &status, 0), other);
+}
+
+// A large process takes the kernel a while to end, and its group cannot go before.
+TEST(LeftoversTest, TheGroupGoesThoughItsMembersDieSlowly) {
+  const pid_t agent = StoppedChild();
+  const auto own = OwnCgroupDirectory();
+  const std::string group = own ? AgentCgroupDirectory(*own, agent) : "";
+  if (group.empty() || !Cgroup::Create(group + "/probe").ok()) {
+    ::kill(agent, SIGKILL);
+    ::waitpid(agent, nullptr, 0);
+    GTEST_SKIP() << "no cgroup may be made here";
+  }
+  const pid_t member = ::fork();
+  if (member == 0) {
+    const int procs = ::open((group + "/cgroup.procs").c_str(), O_WRONLY);
+    if (::write(procs, "0", 1) != 1) ::_exit(96);
+    ::mmap(nullptr, size_t{512} << 20, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(member, &status, WUNTRACED), member);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  EndLeftovers("no-such-job", static_cast<uint32_t>(agent));
+  EXPECT_NE(::access(group.c_str(), F_OK), 0) << group;
+  for (const pid_t pid : {agent, member}) ::waitpid(pid, &status, 0);
 }
 
 }  // namespace
