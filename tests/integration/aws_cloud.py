@@ -36,7 +36,7 @@ class AwsCloud:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
 
     def _ask(self, path, body=None):
         """The answer to a POST of `body`, or to a GET."""

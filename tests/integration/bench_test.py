@@ -176,7 +176,7 @@ exec {hvdray.bin_dir}/hvdray-bench -n 1000000
 def test_a_killed_rank_is_named_by_the_job(hvdray):
     job = hvdray.start("bench", "-np", 2, "-n", 1000000)
     os.kill(ranks_of(job, 2)[1], signal.SIGKILL)
-    result = job.wait(30)
+    result = job.wait(60)
     assert result.code == 128 + signal.SIGKILL or result.code == 1
     assert "has died" in result.errors or "SIGKILL" in result.errors, result.errors
 
@@ -185,7 +185,7 @@ def test_ctrl_c_ends_it(hvdray):
     job = hvdray.start("bench", "-np", 2, "-n", 1000000)
     ranks_of(job, 2)
     os.kill(job.pid, signal.SIGINT)
-    assert job.wait(30).code == 128 + signal.SIGINT
+    assert job.wait(60).code == 128 + signal.SIGINT
 
 
 def test_without_hvdray_bench_a_line_says_so(hvdray, tmp_path):

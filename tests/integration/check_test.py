@@ -19,7 +19,7 @@ def check(hvdray, hosts, tmp_path):
     def run(*words, timeout=60, **kwargs):
         kwargs.setdefault("cwd", str(tmp_path))
         result = hosts.run([hvdray.binary, "check", *words], timeout=timeout, **kwargs)
-        assert hosts.leftovers(within=5) == {}
+        assert hosts.leftovers(within=30) == {}
         return result
 
     run.start = lambda *words, **kwargs: hosts.popen(
@@ -121,8 +121,8 @@ def test_the_same_in_words_has_a_hint_for_each(check, hosts):
 def test_a_host_that_is_down_is_named_in_time(check, hosts):
     hosts.cut("h2")
     started = time.monotonic()
-    page = document(check("-H", "h1:1,h2:1", "--start-timeout", "4", "--json"))
-    assert time.monotonic() - started < 20
+    page = document(check("-H", "h1:1,h2:1", "--start-timeout", "8", "--json"))
+    assert time.monotonic() - started < 40
     assert findings(page, "host")[0]["hosts"] == ["h2"]
     assert host_of(page, "h1")["ready"]
 
@@ -225,8 +225,8 @@ def test_an_interface_that_one_host_lacks_is_that_hosts_error(check):
 def test_a_frozen_host_is_given_up_in_time(check, hosts):
     hosts.freeze("h2")
     started = time.monotonic()
-    page = document(check("-H", "h1:1,h2:1", "--start-timeout", "4", "--json"))
-    assert time.monotonic() - started < 20
+    page = document(check("-H", "h1:1,h2:1", "--start-timeout", "8", "--json"))
+    assert time.monotonic() - started < 40
     assert [f["hosts"] for f in errors(page)] == [["h2"]]
     assert host_of(page, "h1")["ready"]
     hosts.thaw("h2")
@@ -236,14 +236,14 @@ def test_a_frozen_host_is_given_up_in_time(check, hosts):
 def test_a_signal_ends_it_at_once_and_leaves_nothing(check, hosts, signo, code):
     hosts.cut("h2")
     job = check.start("-H", "h1:1,h2:1", "--start-timeout", "60")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not any("/agent-" in line for line in hosts.processes("h1").values()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     job.send_signal(signo)
     out, err = job.communicate(timeout=30)
     assert (job.returncode, out) == (code, ""), err
-    assert hosts.leftovers("h1", within=5) == {}
+    assert hosts.leftovers("h1", within=30) == {}
 
 
 def test_this_machine_alone_needs_no_host(hvdray):
@@ -408,7 +408,7 @@ def test_what_differs_between_hosts_is_one_list(check, hosts):
 
 def wait_for_measurement(hosts, *names):
     """Until data flows between them: connections of agents to each other's ports."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         for name in names:
             seen = hosts.run(["ss", "-Htn", "state", "established", "not", "sport", "=", ":22"],
@@ -439,7 +439,7 @@ def test_ctrl_c_ends_a_measurement_and_leaves_nothing(check, hosts):
     job.send_signal(signal.SIGINT)
     out, err = job.communicate(timeout=30)
     assert (job.returncode, out) == (130, ""), err
-    assert hosts.leftovers(within=5) == {}
+    assert hosts.leftovers(within=30) == {}
 
 
 def test_one_host_has_no_pairs(check):

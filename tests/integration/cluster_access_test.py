@@ -153,7 +153,7 @@ def test_a_command_at_a_terminal_ends_with_its_keys_and_with_the_terminal(tool, 
     wait_until(lambda: sleeping(ray_cluster, 4717), "the command runs")
     os.close(shell.master)  # hvdray leads the terminal's session: the kernel tells it alone
     wait_until(lambda: not sleeping(ray_cluster, 4717), "end of the command")
-    assert shell.process.wait(20) in (129, -signal.SIGHUP)
+    assert shell.process.wait(60) in (129, -signal.SIGHUP)
 
 
 def test_attach_needs_a_terminal(tool, file):

@@ -113,7 +113,7 @@ class Job:
                 continue
         return found
 
-    def survivors(self, within=10.0):
+    def survivors(self, within=30.0):
         """What is still alive after at most `within` seconds; {} as soon as nothing is."""
         for _ in looks(within, least=0.02):
             alive = self.processes()
@@ -177,7 +177,7 @@ def checked(tool):
     yield tool
     leftovers = {}
     for job in tool.jobs:
-        leftovers.update(job.survivors(within=10))
+        leftovers.update(job.survivors(within=30))
         job.kill()
     assert not leftovers, f"left running: {leftovers}"
 

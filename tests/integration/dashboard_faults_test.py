@@ -169,7 +169,7 @@ def test_a_slow_dashboard_costs_no_more_than_the_limit(serve, ask, reply):
     began = time.monotonic()
     refused(ask("status", "--ray-address", server.url, "--timeout", "500ms"), 125, "HVD-E0218",
             server.url, "query resource usage: no complete answer within 0.5 s")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
 
 
 def test_an_answer_without_end_is_given_up(serve, ask):

@@ -79,7 +79,7 @@ def test_a_killed_agent_takes_only_its_host(remote, hosts):
     os.kill(agent_of(hosts, "h2"), signal.SIGKILL)
     job.wait_steps(2)
     print(f"3 -> 2: paused for {job.standstill(at):.3f} s")
-    assert hosts.leftovers("h2", within=10) == {}
+    assert hosts.leftovers("h2", within=30) == {}
     result = ended(job, 2)
     said(result, "host h2 left with 1")
 
@@ -186,7 +186,7 @@ def test_a_remote_host_joins_a_job_that_began_at_home(remote):
 def test_a_killed_launcher_leaves_nothing_on_any_host(remote, hosts):
     job = started(remote(), ["h1", "h2", "h3"])
     os.kill(job.job.pid, signal.SIGKILL)
-    job.job.process.wait(30)
+    job.job.process.wait(60)
     assert hosts.leftovers(within=20) == {}
 
 

@@ -140,7 +140,7 @@ def test_a_signal_stops_gracefully(hvdray, tmp_path, signo, name, code):
                      "while :; do sleep 0.1; done")
     up(job, 2)
     os.kill(job.pid, signo)
-    assert job.wait(20).code == code
+    assert job.wait(60).code == code
     assert (tmp_path / "seen").read_text() == "bye\nbye\n"
 
 
@@ -175,7 +175,7 @@ def test_ctrl_c_is_a_keyboard_interrupt_in_the_workers(hvdray, script, options):
     job = hvdray.job("-np", "2", *options, "--", script("saves", SAVES))
     up(job, 2)
     os.kill(job.pid, signal.SIGINT)
-    result = job.wait(20)
+    result = job.wait(60)
     assert result.code == 130, result.errors
     assert sorted(result.text.splitlines()) == ["[0]<stdout>:saved", "[1]<stdout>:saved"]
 
@@ -189,7 +189,7 @@ def test_sigterm_and_sigkill_follow_each_after_the_grace(hvdray, script, options
     for word in (b"saved", b"SIGTERM"):
         assert job.process.stdout.readline() == b"[0]<stdout>:" + word + b"\n"
     assert time.monotonic() - asked >= 0.5
-    assert job.wait(20).code == 130
+    assert job.wait(60).code == 130
     assert time.monotonic() - asked >= 1
 
 
@@ -205,30 +205,30 @@ def test_user_signals_go_on_to_the_workers(hvdray, tmp_path, signo, name):
     while job.process.poll() is None and time.monotonic() < until:
         os.kill(job.pid, signo)
         time.sleep(0.05)
-    assert job.wait(20).code == 0, "hvdray itself is not ended by it"
+    assert job.wait(60).code == 0, "hvdray itself is not ended by it"
     assert (tmp_path / "seen").read_text() == f"{name}\n{name}\n"
 
 
 def test_a_second_signal_is_now(hvdray):
-    job = hvdray.job("-np", "2", "--grace", "60", "--", "sh", "-c",
+    job = hvdray.job("-np", "2", "--grace", "600", "--", "sh", "-c",
                      "trap '' TERM INT; echo up; while :; do sleep 0.1; done")
     up(job, 2)
     os.kill(job.pid, signal.SIGINT)
     assert b"SIGINT" in job.process.stderr.readline()
     assert job.process.poll() is None
     os.kill(job.pid, signal.SIGINT)
-    result = job.wait(20)
+    result = job.wait(60)
     assert result.code == 130 and result.seconds < 20
 
 
 def test_a_second_ctrl_c_does_not_wait_for_what_the_first_has_begun(hvdray, script):
-    job = hvdray.job("-np", "2", "--grace", "60", "--", script("saves", SAVES), "stay")
+    job = hvdray.job("-np", "2", "--grace", "600", "--", script("saves", SAVES), "stay")
     up(job, 2)
     os.kill(job.pid, signal.SIGINT)
     assert {job.process.stdout.readline() for _ in range(2)} == {
         b"[0]<stdout>:saved\n", b"[1]<stdout>:saved\n"}
     os.kill(job.pid, signal.SIGINT)
-    result = job.wait(20)
+    result = job.wait(60)
     assert result.code == 130 and result.text == ""
 
 
@@ -274,8 +274,8 @@ def test_sigkill_leaves_nothing_behind(hvdray, script, victim):
         if pid != job.pid and descendant:
             # A grandchild's death is no failure of the job.
             job.process.terminate()
-        job.process.wait(30)
-        assert job.survivors(within=10) == {}, (victim, attempt, seed)
+        job.process.wait(60)
+        assert job.survivors(within=30) == {}, (victim, attempt, seed)
         job.wait()
 
 
@@ -289,9 +289,9 @@ def test_agent_and_keeper_killed_together_leave_nothing_behind(hvdray, script):
             folders = [line.strip().split(":", 2)[2] for line in f if "hvdray-" in line]
         for pid in (keeper, agent):  # as `pkill -9 hvdray-agent` does
             os.kill(pid, signal.SIGKILL)
-        result = job.wait(20)
+        result = job.wait(60)
         assert result.code == 125 and "HVD-E0205" in result.errors, result.errors
-        assert job.survivors(within=10) == {}
+        assert job.survivors(within=30) == {}
         for folder in folders:
             assert not any(os.path.exists(root + folder) for root in CGROUP_ROOTS), folder
 
@@ -300,7 +300,7 @@ def test_the_loss_of_an_agent_is_said(hvdray):
     job = hvdray.job("-np", "2", "--", "sleep", "600")
     job.wait_for(lambda: len(workers(job, "sleep 600")) >= 2, what="workers")
     os.kill(agents(job)[1], signal.SIGKILL)
-    result = job.wait(20)
+    result = job.wait(60)
     assert result.code == 125
     assert "localhost" in result.errors and "HVD-E0205" in result.errors, result.errors
 
@@ -317,12 +317,12 @@ def test_stopping_the_launcher_with_tstp_lets_the_gang_go_on(hvdray, tmp_path):
     job.wait_for(lambda: workers(job, "sleep 4"), what="worker")
     os.kill(job.pid, signal.SIGTSTP)
     job.wait_for(lambda: state_of(job.pid) == "T", what="stopped launcher")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (tmp_path / "done").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (tmp_path / "done").exists()
     os.kill(job.pid, signal.SIGCONT)
-    assert job.wait(20).code == 0
+    assert job.wait(60).code == 0
 
 
 def test_tstp_does_not_wait_for_an_agent_that_does_not_read(hvdray):
@@ -351,7 +351,7 @@ def test_tstp_does_not_wait_for_an_agent_that_does_not_read(hvdray):
     finally:
         os.kill(agent, signal.SIGCONT)
     os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(20).code == 143
+    assert job.wait(60).code == 143
 
 
 def spent_on_children():
@@ -373,7 +373,7 @@ def test_a_parent_that_blocks_signals_does_no_harm(hvdray):
                      preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG)))
     job.wait_for(lambda: workers(job, "while"), what="worker")
     os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(20).code == 143
+    assert job.wait(60).code == 143
 
 
 def test_nohup_is_respected(hvdray):
@@ -381,5 +381,5 @@ def test_nohup_is_respected(hvdray):
                      preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     job.wait_for(lambda: workers(job, "sleep 1"), what="worker")
     os.kill(job.pid, signal.SIGHUP)
-    result = job.wait(20)
+    result = job.wait(60)
     assert result.code == 0 and "ok" in result.text

@@ -40,6 +40,6 @@ def hosts(host_set):
         host_set.thaw(name)
     host_set.mend()
     host_set.start_sshd(*host_set.hosts)
-    leftovers = host_set.leftovers(within=10)
+    leftovers = host_set.leftovers(within=30)
     host_set.kill_leftovers()
     assert not leftovers, f"left running: {leftovers}"

@@ -60,7 +60,7 @@ def echo_session(hosts, name):
     """A remote `cat` that has answered once."""
     session = hosts.popen(["ssh", name, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     os.set_blocking(session.stdout.fileno(), False)
-    assert answer(session, b"first\n", within=10) == b"first\n"
+    assert answer(session, b"first\n", within=30) == b"first\n"
     return session
 
 
@@ -82,7 +82,7 @@ def read_within(session, within):
 
 def end(session):
     session.stdin.close()
-    assert session.wait(timeout=10) == 0
+    assert session.wait(timeout=60) == 0
     session.stdout.close()
 
 
@@ -126,7 +126,7 @@ def test_all_names_resolve_alike_on_every_host_and_unknown_names_fail_at_once(ho
             hosts[name].address for name in names]
     started = time.monotonic()
     assert hosts.run(["getent", "hosts", "h99"]).returncode == 2
-    assert time.monotonic() - started < 5, "a name server was waited for"
+    assert time.monotonic() - started < 10, "a name server was waited for"
 
 
 def test_interfaces_have_the_names_asked_for_and_sysfs_shows_the_same(hosts):
@@ -181,7 +181,7 @@ def test_a_job_of_hvdray_can_be_started_at_the_launcher(hvdray_at_launcher, tmp_
 
 
 def test_processes_of_a_host_are_seen_from_outside_until_they_end(hosts):
-    assert hosts.leftovers(within=10) == {}
+    assert hosts.leftovers(within=30) == {}
     # A session of its own, so that it outlives the connection: just what tests must find.
     assert ssh(hosts, "h2", "setsid sleep 4711 >/dev/null 2>&1 </dev/null &").returncode == 0
     left = hosts.leftovers("h2", "h1", within=0.5)
@@ -200,7 +200,7 @@ def test_cut_silences_a_host_without_a_reset_and_mend_brings_all_back(hosts):
     assert connect(hosts, "h3", timeout=0.5)[0] == "no answer"
     assert connect(hosts, "h4")[0] == "banner"
     hosts.mend("h3")
-    assert read_within(session, within=10) == b"lost?\n"
+    assert read_within(session, within=30) == b"lost?\n"
     end(session)
 
 
@@ -213,7 +213,7 @@ def test_a_one_way_black_hole_passes_the_other_direction(hosts, drop, arrives):
     assert (received(hosts, "h4") > before + 1000) == arrives
     assert session.poll() is None
     hosts.mend()
-    assert read_within(session, within=10) == b"x" * 1000 + b"\n"
+    assert read_within(session, within=30) == b"x" * 1000 + b"\n"
     end(session)
 
 
@@ -229,7 +229,7 @@ def test_a_frozen_host_takes_connections_and_says_nothing_until_it_thaws(hosts):
     assert connect(hosts, "h1", timeout=0.4)[0] == "silent"
     assert answer(session, b"wake\n", within=0.4) == b""
     hosts.thaw("h1")
-    assert read_within(session, within=10) == b"wake\n"
+    assert read_within(session, within=30) == b"wake\n"
     end(session)
     assert connect(hosts, "h1")[0] == "banner"
 
@@ -238,7 +238,7 @@ def test_a_stopped_sshd_refuses_while_open_sessions_go_on(hosts):
     session = echo_session(hosts, "h6")
     hosts.stop_sshd("h6")
     assert connect(hosts, "h6")[0] == "refused"
-    assert answer(session, b"still\n", within=10) == b"still\n"
+    assert answer(session, b"still\n", within=30) == b"still\n"
     hosts.start_sshd("h6")
     assert connect(hosts, "h6")[0] == "banner"
     end(session)
@@ -268,7 +268,7 @@ def test_two_sets_side_by_side_do_not_meet_and_the_machine_is_as_before(hosts):
             assert stubborn.poll() is None
             time.sleep(0.01)
         assert traces(state, prefix)
-    stubborn.wait(timeout=10)
+    stubborn.wait(timeout=60)
     assert traces(state, prefix) == []
     assert own_network() == before
 
@@ -338,7 +338,7 @@ def test_a_maker_killed_half_way_leaves_nothing_that_a_sweep_misses(tmp_path, af
     sweep()
     # Killed before or while it wrote its state, there may be nothing to take down: then it says so.
     subprocess.run([MAKE_HOSTS, "down", "--state", state], check=False, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while traces(state, f"hvt{maker.pid}x") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert traces(state, f"hvt{maker.pid}x") == []

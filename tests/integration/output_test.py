@@ -217,7 +217,7 @@ def test_reader_gone_stops_the_gang(hvdray):
     job = hvdray.job("-np", "2", "--", "sh", "-c", "while :; do echo y; done")
     job.process.stdout.readline()
     job.process.stdout.close()
-    job.process.wait(20)
+    job.process.wait(60)
     assert job.process.returncode == 141
 
 
@@ -239,7 +239,7 @@ for i in range(400):
     total = 0
     while chunk := os.read(job.process.stdout.fileno(), 1 << 20):
         total += len(chunk)
-    job.process.wait(20)
+    job.process.wait(60)
     assert job.process.returncode == 0
     assert total == 2 * 400 * 1000 * (100 + len("[0]<stdout>:"))
 
@@ -247,7 +247,7 @@ for i in range(400):
 def test_stdout_flags_are_left_as_they_were(hvdray):
     read, write = os.pipe()
     job = hvdray.job("-np", "1", "--", "echo", "x", stdout=write)
-    job.process.wait(20)
+    job.process.wait(60)
     assert not fcntl.fcntl(write, fcntl.F_GETFL) & os.O_NONBLOCK
     os.close(write)
     os.close(read)
@@ -262,12 +262,12 @@ def test_a_reader_of_stderr_that_does_not_read_costs_no_report(hvdray, tmp_path)
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
     report = tmp_path / "report.json"
     job = hvdray.job("-np", "1", "--verbose", "--report", report, "--", "sh", "-c",
-                     "yes why >&2 & sleep 60", stderr=write)
+                     "yes why >&2 & sleep 600", stderr=write)
     os.close(write)
     job.wait_for(lambda: waiting_bytes(read) > 0)
     time.sleep(0.5)  # `yes` fills a pipe in less
     job.process.send_signal(signal.SIGTERM)
-    code = job.process.wait(30)  # nobody reads: given up after some seconds
+    code = job.process.wait(60)  # nobody reads: given up after some seconds
     os.close(read)
     assert code == 143
     assert json.loads(report.read_text())["exit"]["code"] == 143

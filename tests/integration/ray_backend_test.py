@@ -69,6 +69,6 @@ def test_a_client_that_is_killed_leaves_no_tunnel(hvdray_at_hidden_ray, hidden_r
     wait_until(lambda: tunnels(hidden_ray), "a tunnel", 60)
     wait_until(hidden_ray.jobs, "the job", 60)
     os.kill(job.pid, signal.SIGKILL)
-    job.wait(30)
+    job.wait(60)
     wait_until(lambda: not tunnels(hidden_ray), "the tunnel's end", 20)
     wait_until(lambda: not hidden_ray.jobs(), "the job's own end", 60)

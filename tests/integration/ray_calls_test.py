@@ -202,12 +202,12 @@ raised(hvdray.LauncherLost, lambda: hvdray.run(up, num_proc=2, options={**RAY, "
     if victim == "program":
         os.kill(job.pid, signal.SIGKILL)
         wait_until(lambda: not sleepers(programs.ray) and not programs.ray.jobs("PENDING", "RUNNING"), "the job's end", 60)
-        job.wait(30)
+        job.wait(60)
         return
     # Nobody can tell Ray: the driver misses its client after a minute.
     (serve,) = job.find(" serve ")
     send([serve], signal.SIGKILL)
-    assert job.wait(30).code == 0
+    assert job.wait(60).code == 0
     wait_until(lambda: not sleepers(programs.ray) and not programs.ray.jobs("PENDING", "RUNNING"), "the job's end", 120)
 
 

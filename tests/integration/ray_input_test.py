@@ -562,7 +562,7 @@ def test_a_reader_that_goes_away_stops_the_job(start, cluster):
     job = start(cluster(play).url, "-np", "1", "true")
     assert job.process.stdout.read(5) == b"line\n"
     job.process.stdout.close()
-    assert job.process.wait(30) == 141
+    assert job.process.wait(60) == 141
 
 
 def test_a_job_whose_submission_was_not_answered_is_found(run, cluster):
@@ -578,7 +578,7 @@ def test_a_job_that_may_be_there_is_said_to_be(run, cluster):
 
     def goes_away():
         threading.Thread(target=dashboard.close, daemon=True).start()
-        dashboard.ending.wait(10)
+        dashboard.ending.wait(60)
         return True
 
     dashboard.before_answer = goes_away
@@ -604,7 +604,7 @@ def test_a_job_that_is_being_submitted_is_stopped_too(start, cluster, signo):
 
     dashboard.before_answer = signalled
     clients.append(start(dashboard.url, "-np", "1", "true"))
-    assert clients[0].process.wait(30) == 128 + signo, clients[0].process.stderr.read()
+    assert clients[0].process.wait(60) == 128 + signo, clients[0].process.stderr.read()
     assert all(job.stops == 1 for job in dashboard.jobs.values())
 
 
@@ -620,7 +620,7 @@ def test_a_full_disk_costs_the_exit_code_not_the_job(start, cluster):
 
     with open("/dev/full", "wb") as full:
         job = start(cluster(play).url, "-np", "1", "true", stdout=full)
-        assert job.process.wait(30) == 125
+        assert job.process.wait(60) == 125
     assert b"HVD-E0305" in job.process.stderr.read()
 
 
@@ -634,7 +634,7 @@ def test_a_full_disk_is_told_though_the_job_was_over_before(run, hvdray, environ
     with open("/dev/full", "wb") as full:
         follower = hvdray.start("follow", job.id, "--ray-address", dashboard.url, stdout=full,
                                 env=environment)
-        assert follower.process.wait(30) == 125
+        assert follower.process.wait(60) == 125
     assert b"HVD-E0305" in follower.process.stderr.read()
 
 
@@ -653,7 +653,7 @@ def test_a_slow_reader_holds_the_stream_not_the_memory(start, cluster):
         peak = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
     assert peak < 48 << 10, f"{peak} KiB"
     assert len(job.process.stdout.read()) == size - 1
-    assert job.process.wait(30) == 0
+    assert job.process.wait(60) == 0
 
 
 # ---- without a client

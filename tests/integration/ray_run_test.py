@@ -204,7 +204,7 @@ def test_a_stop_before_the_driver_has_joined_ray(start, ray_cluster):
             os.kill(job.pid, signal.SIGINT)
         else:
             ray_cluster.call("POST", f"/api/jobs/{entry['submission_id']}/stop")
-        result = job.wait(30)
+        result = job.wait(60)
         assert result.code == (130 if is_own else 125), result.errors
         said = "was stopped before it started" if is_own else "someone else stopped job"
         assert "too late" not in result.text and said in result.errors, result.errors

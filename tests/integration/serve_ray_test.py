@@ -76,7 +76,7 @@ def ended(client, code):
     """Its bye, and the job's result."""
     assert client.until("bye")["exit"] == code
     assert client.hear() is None
-    result = client.job.wait(30)
+    result = client.job.wait(60)
     assert result.code == code, result.errors
     return result
 
@@ -134,7 +134,7 @@ def test_nothing_is_submitted_without_a_start(cluster, connect):
     client = connect(dashboard.url)
     client.say("put", b"bytes", object=1)
     client.say("bye")
-    assert client.job.wait(30).code == 0
+    assert client.job.wait(60).code == 0
     assert not dashboard.jobs and not dashboard.packages
 
 
@@ -181,7 +181,7 @@ def test_a_client_that_goes_stops_the_job(cluster, connect):
     client.socket.shutdown(socket.SHUT_RDWR)
     wait_until(lambda: job.stops == 1)
     job.end(143, "STOPPED")
-    assert client.job.wait(30).code == 143
+    assert client.job.wait(60).code == 143
 
 
 @pytest.mark.parametrize("error", [{"code": "HVD-E0208", "message": "no slots"}, None])
@@ -217,7 +217,7 @@ def test_bytes_that_the_cluster_has_dropped_are_missed(cluster, connect):
     client.until("ready")
     refused = client.until("refused")
     assert (refused["about"], refused["code"]) == ("start", "HVD-E0305"), refused
-    result = client.job.wait(30)
+    result = client.job.wait(60)
     assert "dropped 1000 bytes of what workers sent" in result.errors and result.code != 0, result.errors
 
 
@@ -233,7 +233,7 @@ def test_what_is_no_message_stops_the_job(cluster, connect, message):
     client.say("start", gang=1, data=1)
     refused = client.until("refused")
     assert (refused["about"], refused["code"]) == ("start", "HVD-E0207"), refused
-    assert client.job.wait(30).code != 0
+    assert client.job.wait(60).code != 0
 
 
 def test_a_slow_client_gets_no_more_than_its_window_and_then_the_rest(cluster, connect):
