@@ -248,8 +248,9 @@ TEST_F(KeepingAgentTest, WhatACommandLeavesRunningOutlivesTheAgent) {
   link_->Close({}, std::chrono::seconds(5), [] {});
   EXPECT_EQ(ReapKeeper(), 0);
   // A process that is just calling execve() shows no environment for a moment.
-  EXPECT_TRUE(WaitFor([&] { return FindMarked(mark_).size() == 2; }));
-  for (const pid_t pid : FindMarked(mark_)) ::kill(pid, SIGKILL);
+  std::vector<pid_t> daemons;
+  EXPECT_TRUE(WaitFor([&] { return (daemons = FindMarked(mark_)).size() == 2; }));
+  for (const pid_t pid : daemons) ::kill(pid, SIGKILL);
 }
 
 TEST_F(KeepingAgentTest, ACommandThatRunsEndsWithTheLinkAndItsGroupWithIt) {

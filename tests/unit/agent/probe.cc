@@ -148,10 +148,10 @@ int BeActor(int count, char** words) {
     ::_exit(AgentMain(count, words));
   }
   ::close(pipe[0]);
+  ::signal(SIGTERM, SIG_IGN);  // before the agent can do anything without us
   char line[128];
   const ssize_t n = ::read(STDIN_FILENO, line, sizeof line);
   if (n <= 0 || ::write(pipe[1], line, static_cast<size_t>(n)) != n) return 98;
-  ::signal(SIGTERM, SIG_IGN);
   // The end of our stdin is the end of the actor's interest in the agent; it may also end by
   // itself.
   pollfd ends[] = {{STDIN_FILENO, POLLIN, 0},
