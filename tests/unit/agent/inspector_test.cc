@@ -69,7 +69,7 @@ TEST_F(InspectorTest, AStepThatHangsIsNamedAndWhatCameBeforeItCounts) {
         report(inspection);
         for (;;) ::pause();
       },
-      200);
+      2000);  // for the fork and the report, too
   const wire::Inspection inspection = Answer();
   EXPECT_EQ(inspection.libc, "glibc 2.36");
   EXPECT_EQ(inspection.unanswered, (std::vector<std::string>{"free disk of /hung", "nvidia-smi"}));

@@ -193,6 +193,7 @@ TEST_F(LocalGangTest, DaemonThatHoldsTheOutputIsSweptAfterTheWorkersEnd) {
 }
 
 TEST_F(LocalGangTest, HelperThatStillWritesIsHeardOutBeforeTheSweep) {
+  options_.linger = std::chrono::minutes(1);  // two programs start in it
   Start(MakeStart(1, {"bash", "-c", "exec > >(sleep 0.05; cat); echo late"}));
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(Stdout(0), "late\n");

@@ -120,7 +120,11 @@ class FakeService {
 
 class NotifierTest : public testing::Test {
  protected:
-  NotifierTest() : loop_(std::move(*Loop::Create())), service_(*loop_), notifier_(*loop_) {}
+  // Its limit is not what ends a test.
+  NotifierTest()
+      : loop_(std::move(*Loop::Create())),
+        service_(*loop_),
+        notifier_(*loop_, std::chrono::minutes(1)) {}
 
   static WorkerAddresses At(std::vector<Endpoint> endpoints) {
     WorkerAddresses addresses;
@@ -195,7 +199,7 @@ TEST_F(NotifierTest, SilentWorkerCostsItsTimeAndNoMore) {
 TEST_F(NotifierTest, SilentAddressLeavesTimeForTheNextOne) {
   const DeafListener deaf;
   const TestListener mute;
-  Notifier patient(*loop_, std::chrono::milliseconds(1500));
+  Notifier patient(*loop_, std::chrono::seconds(3));
   service_.AnswerWith(SignedFrame(kKey, kAck));
   const WorkerAddresses addresses =
       At({{"127.0.0.1", deaf.port()}, {"127.0.0.1", mute.port()}, {"127.0.0.1", service_.port()}});

@@ -134,11 +134,11 @@ TEST(NetworkCommunicatorFaultTest, AnAbortEndsTheWaitOfItsOwnRank) {
 TEST(NetworkCommunicatorFaultTest, ARankThatIsWaitedForInVainIsNamed) {
   std::promise<void> done;
   const std::shared_future<void> is_done = done.get_future().share();
-  OnRanks(2, 200ms, [&](std::unique_ptr<Communicator> communicator) {
+  OnRanks(2, 2s, [&](std::unique_ptr<Communicator> communicator) {
     if (communicator->rank() == 1) return is_done.wait();
     const Status status = communicator->Barrier();
     EXPECT_EQ(status.code(), ErrorCode::kDeadlineExceeded);
-    EXPECT_EQ(status.message(), "barrier of 2 ranks: rank 1 of 2 did not come within 0.2 s");
+    EXPECT_EQ(status.message(), "barrier of 2 ranks: rank 1 of 2 did not come within 2 s");
     done.set_value();
   });
 }
@@ -167,7 +167,7 @@ TEST(NetworkCommunicatorFaultTest, WhatALeaverHasSentArrivesHoweverLateItIsTaken
 
 TEST(NetworkCommunicatorFaultTest, DifferentCountsEndWithAnError) {
   for (const size_t other : {11, 5000, 300000}) {
-    OnRanks(2, 300ms, [&](std::unique_ptr<Communicator> communicator) {
+    OnRanks(2, 2s, [&](std::unique_ptr<Communicator> communicator) {
       std::vector<float> values(communicator->rank() == 0 ? 10 : other, 1.0F);
       EXPECT_FALSE(Sum(*communicator, values).ok());
       EXPECT_EQ(communicator->Barrier().code(), ErrorCode::kAborted);

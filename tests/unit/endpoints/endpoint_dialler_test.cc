@@ -59,7 +59,7 @@ TEST_F(EndpointDiallerTest, NextAddressIsTriedWhereOneIsDeadOrSomebodyElses) {
 
 TEST_F(EndpointDiallerTest, AtTheDeadlineTheLastErrorIsTold) {
   EndpointDialOptions options = To({NobodysDoor()}, 0);
-  options.limit = milliseconds(30);
+  options.limit = milliseconds(500);
   Outcome agent;
   const auto dialler = Dial(options, agent);
   ASSERT_TRUE(RunUntil(*loop_, [&] { return agent.has_value(); }));

@@ -135,14 +135,14 @@ TEST_F(LauncherSyncTest, RestartStartsInTheCopyAgainAndCopiesNothing) {
 }
 
 TEST_F(LauncherSyncTest, TimeOfTheCopyIsNotTheStartsAsLongAsItGoesOn) {
-  plan_.spec.start_timeout.Set(milliseconds(300), "test");
+  plan_.spec.start_timeout.Set(milliseconds(1000), "test");
   int turns = 0;
   Watch slow;
   on_list_ = [&](FakeAgent& agent) {
     // Sends messages for twice the limit before it answers the list.
-    slow = loop_->Every(milliseconds(50), [&] {
+    slow = loop_->Every(milliseconds(100), [&] {
       agent.Send(1, wire::FileTaken{0, 0});
-      if (++turns < 12) return;
+      if (++turns < 20) return;
       slow.Cancel();
       agent.Send(1, Everything());
     });
@@ -151,12 +151,12 @@ TEST_F(LauncherSyncTest, TimeOfTheCopyIsNotTheStartsAsLongAsItGoesOn) {
 }
 
 TEST_F(LauncherSyncTest, CopyThatDoesNotGoOnEndsTheJobAndNamesTheHost) {
-  plan_.spec.start_timeout.Set(milliseconds(100), "test");
+  plan_.spec.start_timeout.Set(milliseconds(500), "test");  // in which both are ready
   on_list_ = nullptr;
   const JobReport report = Run();
   EXPECT_EQ(report.verdict.exit_code, 125);
   ExpectError(report.verdict.error, ErrorCode::kDeadlineExceeded,
-              {"host a", "--sync " + (temp_ / "proj"), "copy", "0.1 s"});
+              {"host a", "--sync " + (temp_ / "proj"), "copy", "0.5 s"});
   EXPECT_FALSE(report.hosts[0].sync.has_value());
   ExpectNothingStarted();
 }

@@ -425,7 +425,7 @@ TEST_F(ServeTranscriptTest, WarmHosts) {
 
 TEST_F(ServeTranscriptTest, AHostThatIsNotReadyInTimeForAnObject) {
   transport_.on_agent = [](const std::string&, FakeAgent&) {};
-  plan_.spec.start_timeout.Set(std::chrono::milliseconds(50), "test");
+  plan_.spec.start_timeout.Set(std::chrono::milliseconds(500), "test");  // after "start" is said
   Play("late_host", std::string(kHello) + R"(
 > {"type":"put","object":1,"blob":5}first
 > {"type":"start","gang":1,"objects":[1]}

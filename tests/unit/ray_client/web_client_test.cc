@@ -19,7 +19,7 @@ class WebClientTest : public testing::Test {
  protected:
   WebClientTest() { ::signal(SIGPIPE, SIG_IGN); }
 
-  static WebClientOptions To(const ScriptedServer& server, Duration timeout = 10s) {
+  static WebClientOptions To(const ScriptedServer& server, Duration timeout = 60s) {
     return {.host = "127.0.0.1",
             .port = server.port(),
             .headers = {{"User-Agent", "hvdray/1"}, {"X-Team", "vision"}},
@@ -113,13 +113,13 @@ TEST_F(WebClientTest, AFileWhoseRestDoesNotComeIsGivenUp) {
   ScriptedServer server({{.answers = {ScriptedServer::Pieces("one") + ScriptedServer::Chunk("two")},
                           .is_held = true}});
   WebClientOptions options = To(server);
-  options.timeout = std::chrono::milliseconds(100);
+  options.timeout = std::chrono::milliseconds(500);
   WebClient client(std::move(options));
   std::string taken;
   const auto reply = client.Fetch("/", [&](ByteView piece) {
     taken += piece;
     // Longer than the timeout: this end's slowness is not the server's.
-    std::promise<void>().get_future().wait_for(std::chrono::milliseconds(150));
+    std::promise<void>().get_future().wait_for(std::chrono::milliseconds(600));
     return true;
   });
   EXPECT_EQ(reply.status().code(), ErrorCode::kDeadlineExceeded);

@@ -84,7 +84,7 @@ TEST_F(SshTunnelTest, TriesAnotherPortWhenOneIsTaken) {
 
 TEST_F(SshTunnelTest, GivesUpAtItsLimitAndLeavesNothingBehind) {
   const Result<std::unique_ptr<SshTunnel>> tunnel =
-      Open("exec sleep 600", std::chrono::milliseconds(300));
+      Open("exec sleep 600", std::chrono::seconds(2));  // it has noted its pid by then
   ASSERT_FALSE(tunnel.ok());
   EXPECT_EQ(tunnel.status().code(), ErrorCode::kConnectTimeout);
   EXPECT_FALSE(IsAlive());
