@@ -124,7 +124,7 @@ TEST(ConnectionBreakerTest, SurvivorsThatWaitForEachOtherAreFreed) {
   EXPECT_EQ(result.refused, 0U) << result.why;
   EXPECT_EQ(result.hint, "");
   EXPECT_GT(result.took, Duration::zero());
-  EXPECT_LT(result.took, std::chrono::seconds(5));
+  EXPECT_LT(result.took, std::chrono::minutes(1));
 }
 
 TEST(ConnectionBreakerTest, ARecvThatBlocksReturns) {

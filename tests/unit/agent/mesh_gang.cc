@@ -21,7 +21,7 @@ namespace hvdray {
 namespace {
 
 constexpr int kControl = 3;
-constexpr int kLimitMs = 10'000;
+constexpr int kLimitMs = 60'000;
 
 struct Sockaddr {
   explicit Sockaddr(int family, uint16_t port = 0) {

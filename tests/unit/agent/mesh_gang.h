@@ -48,7 +48,8 @@ class MeshGang {
   void BlockInRecv(int rank, int peer);
   /// The member answers, and its wait has not ended.
   bool IsWaiting(int rank);
-  /// "freed" and the errno of its recv, 0 for an end of file; "" when it still waits after 10 s.
+  /// "freed" and the errno of its recv, 0 for an end of file; "" when it still waits after a
+  /// minute.
   std::string Freed(int rank);
 
   /// A byte through that connection and back.

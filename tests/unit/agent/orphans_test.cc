@@ -96,7 +96,7 @@ TEST_F(SweeperTest, OrphansAreKilledWithTheirDescendantsAndWorkersStay) {
     }
     return count == 6;
   }));
-  sweeper.Run(std::chrono::seconds(5), [&](uint32_t count, bool is_clean) {
+  sweeper.Run(std::chrono::minutes(1), [&](uint32_t count, bool is_clean) {
     swept = count;
     EXPECT_TRUE(is_clean);
   });

@@ -12,7 +12,7 @@
 namespace hvdray {
 namespace {
 
-constexpr auto kLimit = std::chrono::seconds(20);
+constexpr auto kLimit = std::chrono::minutes(1);
 constexpr auto kLook = std::chrono::milliseconds(1);
 
 bool IsZombie(pid_t pid) {

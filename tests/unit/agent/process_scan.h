@@ -19,7 +19,7 @@ std::string MakeMark();
 /// Living processes (no zombies) whose environment has the entry `mark`.
 std::vector<pid_t> FindMarked(const std::string& mark);
 
-/// Runs the loop until `is_done` holds, looking every millisecond; false after twenty seconds.
+/// Runs the loop until `is_done` holds, looking every millisecond; false after a minute.
 bool WaitFor(Loop& loop, const std::function<bool()>& is_done);
 
 /// The same without a loop.

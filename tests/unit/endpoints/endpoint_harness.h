@@ -48,7 +48,7 @@ class EndpointTest : public testing::Test {
     EndpointDialOptions options;
     options.addresses = std::move(addresses);
     options.endpoint = endpoint;
-    options.limit = std::chrono::seconds(20);
+    options.limit = options.handshake_limit = std::chrono::minutes(1);
     options.shortest_pause = milliseconds(1);
     options.longest_pause = milliseconds(4);
     return options;

@@ -32,6 +32,7 @@ TEST_F(EndpointListenerTest, AgentOfAnExpectedEndpointArrivesAndBothCanSpeak) {
 TEST_F(EndpointListenerTest, HundredAgentsAtOnceAllFindTheirEndpoints) {
   EndpointListenerOptions options;
   options.max_pending = 8;  // the others wait in the backlog
+  options.handshake_limit = std::chrono::minutes(1);
   Listen(options);
   std::vector<Outcome> agents(100);
   std::vector<std::unique_ptr<EndpointDialler>> diallers;

@@ -167,9 +167,9 @@ TEST_F(AgentSetTest, CloseDoesNotWaitLongForTheCarrierOfALostAgent) {
   ASSERT_TRUE(RunUntil(*loop_, [&] { return lost_.size() == 1; }));
   const TimePoint began = loop_->Now();
   bool is_done = false;
-  agents.Close(std::chrono::seconds(20), [&] { is_done = true; });
+  agents.Close(std::chrono::minutes(10), [&] { is_done = true; });
   EXPECT_TRUE(RunUntil(*loop_, [&] { return is_done; }));
-  EXPECT_LT(loop_->Now() - began, std::chrono::seconds(10));
+  EXPECT_LT(loop_->Now() - began, std::chrono::minutes(1));
 }
 
 TEST_F(AgentSetTest, AnAgentThatEndsBeforeItSpeaksDidNotStart) {

@@ -120,17 +120,15 @@ TEST_F(JobConsoleTest, StopSignalsAreTheDriversUntilTheJobIsOver) {
   EXPECT_EQ(steps_.back(), "closed");
 }
 
-// The agent never ends, so only the signal can end the wait within this test's time.
+// The agent never ends, so the wait ends by the signal, or by its limit, which would be "closed".
 TEST_F(JobConsoleTest, AStopSignalAfterTheEndLeavesAtOnce) {
   ASSERT_TRUE(Open().ok());
   StartAgents();
-  const TimePoint began = loop_->Now();
   front_->Begin();
   Finish();
   ::kill(::getpid(), SIGTERM);
   front_->Run();
   EXPECT_TRUE(signals_.empty());
-  EXPECT_LT(loop_->Now() - began, std::chrono::seconds(4)) << "the limit for agents is 5 s";
   for (const std::string& step : steps_) EXPECT_NE(step, "closed");
 }
 

@@ -112,11 +112,11 @@ class HttpServerFixture : public testing::Test, protected HttpServer::Owner {
 
   RawClient Connect() const { return RawClient(server_->port()); }
 
-  /// Runs the loop until `done`, looked at after every event; fails the test after 10 s.
+  /// Runs the loop until `done`, looked at after every event; fails the test after a minute.
   void RunUntil(const std::function<bool()>& done) {
     if (done()) return;
     bool is_late = false;
-    const Watch limit = loop_->After(std::chrono::seconds(10), [&] {
+    const Watch limit = loop_->After(std::chrono::minutes(1), [&] {
       is_late = true;
       loop_->Stop();
     });

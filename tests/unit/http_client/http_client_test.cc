@@ -160,7 +160,7 @@ TEST(HttpClientTest, BodiesAboveTheLimitAreRefused) {
                          {{Answer("200 OK", std::string(kLimit + 1, 'x'))}},
                          {{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000001\r\n" +
                            std::string(kLimit + 1, 'x') + "\r\n0\r\n\r\n"}}});
-  HttpClient client("127.0.0.1", server.port(), 10s);
+  HttpClient client("127.0.0.1", server.port(), 60s);
   EXPECT_TRUE(client.Get("/a").ok());
   for (int i = 0; i < 2; ++i) {
     const Result<HttpReply> reply = client.Get("/a");
@@ -181,7 +181,7 @@ TEST(HttpClientTest, ABrokenPipeEndsTheRequestAndNotTheProcess) {
   ASSERT_NE(::signal(SIGPIPE, SIG_DFL), SIG_ERR);
   // The server closes without reading all, so that a large body meets a reset connection.
   ScriptedServer server({{{Answer("200 OK", "")}}, {{}}, {{}}, {{}}, {{}}});
-  HttpClient client("127.0.0.1", server.port(), 10s);
+  HttpClient client("127.0.0.1", server.port(), 60s);
   ASSERT_TRUE(client.Get("/a").ok());
   EXPECT_FALSE(client.Put("/a", std::string(50'000'000, 'x')).ok());
   sigset_t pending;

@@ -177,7 +177,7 @@ TEST_F(SshCommandTest, AServerKilledWhileWeWriteIsALostConnectionToo) {
 }
 
 TEST_F(SshCommandTest, ACommandThatIgnoresTheEndOfItsInputIsCutOffAfterAWhile) {
-  Follow(Run("echo up; exec sleep 10"));
+  Follow(Run("echo up; exec sleep 60"));
   ASSERT_TRUE(RunUntil(*loop_, [&] { return got_ == "up\n"; }));
   stream_.reset();
   ASSERT_TRUE(RunUntil(*loop_, [&] { return exit_.has_value(); }));

@@ -22,7 +22,7 @@ class SshShellTest : public testing::Test {
   void SetUp() override {
     options_.user = CurrentSshUser(Environment());
     options_.overrides.config_file = directory_ / "config";
-    options_.connect_timeout = std::chrono::seconds(20);
+    options_.connect_timeout = std::chrono::minutes(1);
     options_.on_stderr = [this](const std::string&, std::string_view line) {
       stderr_lines_.emplace_back(line);
     };
