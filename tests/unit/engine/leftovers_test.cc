@@ -66,7 +66,7 @@ TEST(LeftoversTest, TheGroupGoesThoughItsMembersDieSlowly) {
   if (member == 0) {
     const int procs = ::open((group + "/cgroup.procs").c_str(), O_WRONLY);
     if (::write(procs, "0", 1) != 1) ::_exit(96);
-    ::mmap(nullptr, size_t{512} << 20, PROT_READ | PROT_WRITE,
+    ::mmap(nullptr, size_t{256} << 20, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     ::raise(SIGSTOP);
     ::_exit(0);
