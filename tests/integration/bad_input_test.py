@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each of these gets one line that names the place, the documented exit code, and leaves nothing."""
 
+import contextlib
 import os
 import resource
 import socket
@@ -125,11 +126,19 @@ def test_two_reports_in_one_file(hvdray, tmp_path):
     assert hvdray.go("-np", "1", "--report", "/dev/null", "--junit", "/dev/null", "true").code == 0
 
 
+def bind_apart(unbound, address):
+    """To a port that nobody gets who asks for any, so that it stays free once it is given back."""
+    for port in range(10000 + os.getpid() % 10000, 32768):
+        with contextlib.suppress(OSError):
+            return unbound.bind((address, port))
+    raise AssertionError("no free port")
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
 def test_a_master_port_that_is_taken(hvdray, address):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as taken:
-        taken.bind((address, 0))
+        bind_apart(taken, address)
         taken.listen()
         port = str(taken.getsockname()[1])
         result = hvdray.go("-np", "1", "--master-port", port, "true")

@@ -104,12 +104,12 @@ for step in range(3):
 if attempt == 0:
     write('{"type":"rep')  # cut off by the end: the next attempt begins at its first byte
     if rank == 1:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 50
         while len(os.listdir(sys.argv[1])) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         sys.exit(9)
     open(os.path.join(sys.argv[1], str(rank)), "w").close()
-    time.sleep(60)
+    time.sleep(600)
 """))
     (tmp_path / "there").mkdir()
     result = hvdray.go("--channel", "-np", "4", *kind, "--max-restarts", "1", "--events", tmp_path / "events", "--",
@@ -140,8 +140,10 @@ say(type="report", metrics={"done": True})
     mark = tmp_path / "begun."
     command = f"{sys.executable} {worker}"
     job = hvdray.job("--channel", "-np", "2", "--heartbeat-timeout", "120", "--events", tmp_path / "events", "--",
-                     "sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; exec {worker} {mark}")
-    job.wait_for(lambda: len(pids_of(job, "sh -c until")) == 2, what="two workers")
+                     "sh", "-c", f": >{tmp_path}/up.$HOROVOD_RANK; "
+                     f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; exec {worker} {mark}")
+    # Not by command lines: what a shell forks has its own for a moment.
+    job.wait_for(lambda: len(list(tmp_path.glob("up.*"))) == 2, what="two workers")
     os.kill(job.pid, signal.SIGSTOP)
     try:
         (tmp_path / "go").touch()
@@ -186,12 +188,11 @@ if rank == 2:
         {code}
     except OSError:
         pass
-time.sleep(60)
+time.sleep(600)
 """))
     result = hvdray.go("--channel", "-np", "4", "--report", tmp_path / "report", "--events", tmp_path / "events",
                        "--", worker)
     assert result.code == 128 + signal.SIGKILL
-    assert result.seconds < 30
     assert re.search(rf"rank 2 broke the rules of its channel and is killed: .*{re.escape(said)}", result.errors), \
         result.errors
     assert "did not send that SIGKILL" not in result.errors
@@ -207,7 +208,7 @@ def test_a_violation_in_an_elastic_job_costs_one_worker(hvdray, script, tmp_path
     worker = script("worker", python_script(CHANNEL + """
 if rank == 2 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     write("no message\\n")
-    time.sleep(60)
+    time.sleep(600)
 """))
     result = hvdray.go("--channel", "-np", "4", *GANG, "--max-restarts", "1", "--events", tmp_path / "events", "--",
                        worker)
@@ -226,7 +227,6 @@ say(type="report", metrics={"rank": rank})
 """))
     result = hvdray.go("--channel", "-np", "4", *kind, "--events", tmp_path / "events", "--", worker)
     assert result.code == 0, result.errors
-    assert result.seconds < 30
     assert sorted(line["rank"] for line in events(tmp_path / "events", "report")) == [0, 1, 2, 3]
     # Nothing is left either: the fixture looks.
 

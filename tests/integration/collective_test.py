@@ -77,8 +77,8 @@ def test_a_table_that_is_none_is_refused(hvdray, tmp_path):
 @pytest.mark.parametrize("backend", ["auto", "gloo"])
 def test_a_rank_that_never_comes_is_named(hvdray, script, backend):
     late = script("late", f"""#!/bin/sh
-[ $HOROVOD_RANK = 1 ] && {{ sleep 4; exit 0; }}
-HOROVOD_GLOO_TIMEOUT_SECONDS=1 exec {hvdray.bin_dir}/collective_probe suite
+[ $HOROVOD_RANK = 1 ] && {{ sleep 6; exit 0; }}
+HOROVOD_GLOO_TIMEOUT_SECONDS=3 exec {hvdray.bin_dir}/collective_probe suite
 """)
     result = hvdray.go("-np", 2, "-x", f"HVDRAY_COLLECTIVE={backend}", "--", late, timeout=60)
     assert result.code == 1

@@ -121,7 +121,7 @@ class Job:
                 break
         return alive
 
-    def wait_for(self, predicate, within=20.0, what="condition"):
+    def wait_for(self, predicate, within=60.0, what="condition"):
         for _ in looks(within, least=0.01):
             value = predicate()
             if value:
@@ -151,6 +151,7 @@ class Hvdray:
         self.agent = self.bin_dir / "hvdray-agent"
         self.jobs = []
         self.environment = None  # where none is given; None: ours
+        self.patience = 60  # how long run() and go() wait where nothing is said
 
     def start(self, *args, binary=None, **kwargs):
         command = [binary or self.binary, *args]
@@ -162,14 +163,14 @@ class Hvdray:
         self.jobs.append(job)
         return job
 
-    def run(self, *args, timeout=60, **kwargs):
-        return self.start(*args, **kwargs).wait(timeout)
+    def run(self, *args, timeout=None, **kwargs):
+        return self.start(*args, **kwargs).wait(timeout or self.patience)
 
     def job(self, *args, **kwargs):
         return self.start("run", *args, **kwargs)
 
-    def go(self, *args, timeout=60, **kwargs):
-        return self.job(*args, **kwargs).wait(timeout)
+    def go(self, *args, timeout=None, **kwargs):
+        return self.job(*args, **kwargs).wait(timeout or self.patience)
 
 
 def checked(tool):
@@ -200,6 +201,7 @@ def hvdray_at_ray(request, ray_cluster):  # noqa: F811
     """
     tool = Hvdray(request.config.getoption("--bin-dir"), ray_cluster.hosts)
     tool.environment = ray_cluster.client_environment()
+    tool.patience = 180
     yield from checked(tool)
 
 
@@ -208,6 +210,7 @@ def hvdray_at_hidden_ray(request, hidden_ray):  # noqa: F811
     """The same for the cluster whose dashboard can't be reached from the launcher."""
     tool = Hvdray(request.config.getoption("--bin-dir"), hidden_ray.hosts)
     tool.environment = hidden_ray.client_environment()
+    tool.patience = 180
     yield from checked(tool)
 
 

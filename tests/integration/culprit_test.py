@@ -53,11 +53,14 @@ def test_plain_programs_are_stopped_a_moment_after_the_first_failure(failure):
     assert "; first to fail" in result.errors
 
 
-def test_of_two_that_fail_the_one_whose_error_came_first_is_probably_first(failure):
-    script = """
+def test_of_two_that_fail_the_one_whose_error_came_first_is_probably_first(failure, tmp_path):
+    script = f"""
+cd {tmp_path}
 case $RANK in
-  0) sleep 0.3; exit 5;;
-  1) printf 'Traceback (most recent call last):\\n  File "x"\\nKeyError: 7\\n' >&2; sleep 0.5; exit 3;;
+  0) echo $$ >pid; until [ -e erred ]; do sleep 0.05; done; sleep 1; exit 5;;
+  1) until [ -s pid ]; do sleep 0.05; done
+     printf 'Traceback (most recent call last):\\n  File "x"\\nKeyError: 7\\n' >&2; : >erred
+     while [ -e /proc/$(cat pid) ]; do sleep 0.05; done; exit 3;;
 esac
 exec sleep 60"""
     rank, code, first, _, result = failure(3, "sh", "-c", script)

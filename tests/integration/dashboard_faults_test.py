@@ -167,8 +167,8 @@ def test_each_fault_is_one_line(serve, ask, reply, first, later, said):
 def test_a_slow_dashboard_costs_no_more_than_the_limit(serve, ask, reply):
     server = serve({"/api/cluster_status": reply})
     began = time.monotonic()
-    refused(ask("status", "--ray-address", server.url, "--timeout", "500ms"), 125, "HVD-E0218",
-            server.url, "query resource usage: no complete answer within 0.5 s")
+    refused(ask("status", "--ray-address", server.url, "--timeout", "3s"), 125, "HVD-E0218",
+            server.url, "query resource usage: no complete answer within 3 s")
     assert time.monotonic() - began < 30
 
 

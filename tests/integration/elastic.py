@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKERS = ROOT / "tests/integration/workers"
 # Names of this machine which are as many hosts: each has its agent. horovodrun takes them as well.
 NAMES = ["localhost", "127.0.0.1", "127.1", "127.0.1", "127.00.0.1", "127.0.00.1", "0177.1", "0x7f.1"]
-HANG_S = 90  # no step and no end for so long is a hang, on a slow machine as well
+HANG_S = 180  # no step and no end for so long is a hang, on a slow machine as well
 
 
 def seeds(count, take=2):

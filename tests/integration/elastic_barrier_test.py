@@ -11,7 +11,9 @@ import pytest
 from elastic import HANG_S, NAMES, check_training, seeds
 
 AGAIN = "before all workers had arrived; restarting it"
-ENV = {**os.environ, "HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}  # so that nobody gets on by waiting for it
+# So that nobody gets on by waiting for it; nothing else takes as long as MUCH_S, on a busy machine either.
+ENV = {**os.environ, "HOROVOD_GLOO_TIMEOUT_SECONDS": "300"}
+MUCH_S = 150
 
 
 def events(job, *kinds, **values):
@@ -79,7 +81,7 @@ def test_a_program_that_fails_again_ends_the_job_with_its_code_and_at_once(elast
     began = time.monotonic()
     result = job.start("-np", 3, "--min-np", 1, env=ENV).wait()
     assert result.code == 3 and AGAIN in result.errors, result.errors
-    assert time.monotonic() - began < 40, "Gloo's timeout was waited for"
+    assert time.monotonic() - began < MUCH_S, "Gloo's timeout was waited for"
 
 
 def test_slow_imports_do_not_run_into_the_timeout_of_gloo(elastic):
@@ -134,7 +136,7 @@ def test_who_has_the_state_is_not_replaced(elastic):
     os.kill(pids[NAMES[0]], signal.SIGKILL)
     result = job.wait()
     assert result.code == 137 and AGAIN not in result.errors, result.errors
-    assert time.monotonic() - began < 20, "Gloo's timeout was waited for"
+    assert time.monotonic() - began < MUCH_S, "Gloo's timeout was waited for"
     check_training(job, ended=False)
 
 
@@ -181,20 +183,24 @@ def test_a_death_while_the_first_gang_connects_costs_another_start(elastic, seed
     took = events(job, "generation", generation=2)[0]["time"] - events(job, "worker_exited")[0]["time"]
     result = ended(job, left)
     print(f"rank {rank} of {size} killed after {delay_ms} ms: {left} begin {took:.2f} s later")
-    assert took < 40, "Gloo's timeout was waited for"
+    assert took < MUCH_S, "Gloo's timeout was waited for"
     assert f"rank {rank} on host {host} was killed by SIGKILL" in result.errors, result.errors
     if left == size:
         assert "no state to keep yet" in result.errors, result.errors
 
 
 def test_a_gang_begins_again_once(elastic):
-    job = elastic()
-    job.hosts(*NAMES[:3])
-    job.start("-np", 3, "--min-np", 1, "--events", job.folder / "events", env=ENV)
-    kill_while_they_connect(job, 1, 2, 5)
-    host, killed = kill_while_they_connect(job, 2, 1, 5)
-    result = job.wait()
-    assert result.code == 137 and time.monotonic() - killed < 30, result.errors
+    for _ in range(5):
+        job = elastic()
+        job.hosts(*NAMES[:3])
+        job.start("-np", 3, "--min-np", 1, "--events", job.folder / "events", env=ENV)
+        kill_while_they_connect(job, 1, 2, 5)
+        host, killed = kill_while_they_connect(job, 2, 1, 5)
+        job.let_end()  # On a busy machine, a gang may have connected before we kill: then once more.
+        result = job.wait()
+        if result.code == 137 and "no state to keep yet" in result.errors:
+            break
+    assert result.code == 137 and time.monotonic() - killed < MUCH_S, result.errors
     check_end_of_a_gang(result, 1, host)
 
 
@@ -223,7 +229,7 @@ def check_death_in_a_later_meeting(job, rank, host, killed, size):
     print(f"rank {rank} killed: code {result.code} after {took:.2f} s, events "
           f"{len(events(job, 'worker_connected'))} connected")
     check_training(job, ended=result.code == 0)
-    assert took < 40, "Gloo's timeout was waited for"
+    assert took < MUCH_S, "Gloo's timeout was waited for"
     if not fell_apart(job, 2, size):
         assert result.code in (0, 137), result.errors
         return
@@ -275,5 +281,5 @@ def test_a_death_at_any_moment_of_the_meeting_hangs_nobody(elastic, seed):
     result = job.start("-np", 4, "--min-np", 1, env=ENV).wait()
     print(f"killed after {delay_ms} ms: code {result.code}, {AGAIN in result.errors}")
     assert result.code in (0, 137), result.errors
-    assert time.monotonic() - began < 50, "Gloo's timeout was waited for"
+    assert time.monotonic() - began < MUCH_S, "Gloo's timeout was waited for"
     check_training(job, ended=result.code == 0)

@@ -52,7 +52,8 @@ def test_the_old_gang_works_on_while_a_newcomer_imports(elastic):
     job.wait_steps(3)
     newcomer = job.log("imported", host=NAMES[2])[0]["t"]
     worked = [e for e in job.log("step", size=2) if newcomer < e["t"] < newcomer + 3]
-    assert len(worked) > 50, f"{len(worked)} steps in 3 s of its import"
+    # Of 150 where nobody else needs the processor; 0 where they wait.
+    assert len(worked) > 10, f"{len(worked)} steps in 3 s of its import"
     ended(job, 3)
 
 
@@ -264,8 +265,8 @@ def test_twenty_changes(elastic):
 
 def test_the_digits_train_on_through_a_join_and_a_loss(elastic, horovod_python, tmp_path):
     job = elastic()
-    command = [horovod_python, ROOT / "examples/elastic_digits_horovod.py", "--epochs", 4,
-               "--step-s", "0.03"]
+    command = [horovod_python, ROOT / "examples/elastic_digits_horovod.py", "--epochs", 12,
+               "--step-s", "0.03"]  # long enough for a newcomer's imports on a busy machine
     job.hosts(*NAMES[:2])
     with open(tmp_path / "out", "wb") as out:
         job.start("-np", 2, "--min-np", 2, "--max-np", 3, command=command, stdout=out)

@@ -60,11 +60,11 @@ def test_a_script_that_goes_bad_harms_nobody(elastic, script):
     job.hosts(*NAMES[:2])
     bad = job.folder / "bad"
     command = f"if [ -e {shlex.quote(str(bad))} ]; then {script}; else {job.discovery}; fi"
-    job.start("--host-discovery-script", command, "--discovery-timeout", 1, "-np", 2, "--min-np", 1,
+    job.start("--host-discovery-script", command, "--discovery-timeout", 3, "-np", 2, "--min-np", 1,
               script=False)
     job.wait_steps(2)
     bad.touch()
-    job.wait_steps(2, count=150)
+    job.wait_steps(2, count=250)  # longer than the time limit of the script
     bad.unlink()
     job.hosts(*NAMES[:3])
     job.wait_steps(3)
@@ -106,7 +106,7 @@ def rendezvous_of(pid):
     return int(env[b"HOROVOD_GLOO_RENDEZVOUS_PORT"])
 
 
-def ask(port, method, path, body=b"", timeout=3):
+def ask(port, method, path, body=b"", timeout=30):
     """The status line and the body; b"" when the connection is closed without a word."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout) as peer:
         peer.sendall(b"%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (
@@ -123,7 +123,7 @@ def ask(port, method, path, body=b"", timeout=3):
 STRANGER = """
 import os, socket, sys
 os.setgroups([]); os.setgid({user}); os.setuid({user})
-peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=3)
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=30)
 peer.sendall(b"%s HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 1\\r\\n\\r\\nx" % sys.argv[2].encode())
 try:
     data = peer.recv(4096)
@@ -144,7 +144,7 @@ def test_a_process_of_another_user_is_not_heard(elastic):
     for request in (f"GET /rank_and_size/{NAMES[0]}:0", f"GET /rank_and_size/{NAMES[1]}:0",
                     f"PUT /worker_addresses/{NAMES[0]}:0", "DELETE /global/0"):
         done = subprocess.run([sys.executable, "-c", STRANGER.format(user=NOBODY), str(port), request],
-                              timeout=30, check=False)
+                              timeout=60, check=False)
         assert done.returncode == 0, request
     job.wait_steps(2)
     job.hosts(*NAMES[:3])  # and notices still go where they belong

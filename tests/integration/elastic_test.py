@@ -125,7 +125,7 @@ def test_a_killed_agent_is_a_lost_host(elastic):
 
 
 def test_a_frozen_host_is_given_up_and_leaves_nothing(elastic):
-    job = started(elastic(), 4, "--heartbeat-timeout", 3)
+    job = started(elastic(), 4, "--heartbeat-timeout", 8)
     frozen = [job.living()[2]["pid"], job.agents()[NAMES[2]]]
     at = time.monotonic()
     for pid in reversed(frozen):
@@ -148,10 +148,10 @@ def test_a_worker_that_does_not_come_is_stopped_after_the_straggler_timeout(elas
               {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "hang"}]
     job = elastic(faults=faults)
     job.hosts(*NAMES[:3])
-    job.start("-np", 3, "--min-np", 1, "--straggler-timeout", 2, env={**os.environ, **PATIENT})
+    job.start("-np", 3, "--min-np", 1, "--straggler-timeout", 10, env={**os.environ, **PATIENT})
     job.wait_steps(1)
     result = ended(job, 1)
-    said(result, "did not arrive within 2 s")
+    said(result, "did not arrive within 10 s")
 
 
 # ---- connections of their own
@@ -204,7 +204,7 @@ def test_the_reset_limit_ends_the_job_with_horovods_words(elastic):
 
 
 def test_too_few_slots_end_the_job_after_the_elastic_timeout(elastic):
-    job = started(elastic(), 2, "--elastic-timeout", 2, min_np=2)
+    job = started(elastic(), 2, "--elastic-timeout", 10, min_np=2)
     job.kill(1)
     result = job.wait()
     assert result.code == 125, result.errors
@@ -231,7 +231,7 @@ def test_a_killed_launcher_leaves_nothing(elastic):
     job = started(elastic(), 3)
     os.kill(job.job.pid, signal.SIGKILL)
     job.job.process.wait(60)
-    assert job.job.survivors(within=15) == {}
+    assert job.job.survivors(within=60) == {}
 
 
 def test_the_time_limit_holds_in_the_middle_of_a_change(elastic):

@@ -240,7 +240,7 @@ class FakeDashboard:
         return json.loads(self.files_of(f"hvdray_job_{job.id}.zip")["hvdray_job/job.json"][1])
 
 
-def wait_until(condition, within=20.0):
+def wait_until(condition, within=60.0):
     for _ in looks(within, least=0.01):
         if condition():
             return

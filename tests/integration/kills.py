@@ -18,7 +18,7 @@ import time
 
 from hosts_processes import looks
 
-WITHIN_S = 60.0  # for anything that is waited for
+WITHIN_S = 120.0  # for anything that is waited for
 
 # Works round after round from "go" to "rest"; then once more, which must succeed, and says what was raised before.
 PROGRAM = """

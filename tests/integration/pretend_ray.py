@@ -241,7 +241,7 @@ class PretendRay:
         return "".join(path.read_text(errors="replace")
                        for path in [self.folder / "log", *self.folder.glob("endpoint*.log")])
 
-    def wait_for(self, predicate, within=30, what="condition"):
+    def wait_for(self, predicate, within=60, what="condition"):
         deadline = time.monotonic() + within
         while not predicate():
             assert self.job.process.poll() is None, f"ended before {what}: {self.said()}"

@@ -206,15 +206,19 @@ raise error
 def test_one_rank_raises_and_the_other_sleeps_or_does_not_listen(programs):
     programs.run("""
 def f(is_deaf):
+    while is_deaf and rank() == 1 and not os.path.exists("deaf"): time.sleep(0.01)
     if rank() == 1: raise KeyError("k")
-    if is_deaf: signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if is_deaf:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        open("deaf", "w").close()
     sleep()
-with hvdray.Executor(2, options={"grace": 1.5}) as executor:
+with hvdray.Executor(2, options={"grace": 4}) as executor:
     pids = executor.run(os.getpid)
     error = raised(KeyError, lambda: executor.run(f, (False,)))
     assert isinstance(error.outcomes[0], KeyboardInterrupt) and executor.run(os.getpid) == pids
     raised(KeyError, lambda: executor.run(f, (True,)))
     assert executor.workers == [] and set(executor.run(os.getpid)).isdisjoint(pids)
+os.remove("deaf")
 executor = hvdray.Executor(2, options={"grace": 0.3})
 executor.start(dict)
 raised(KeyError, lambda: executor.run(f, (True,)))
@@ -225,15 +229,14 @@ assert executor.execute(len) == [0, 0]
 
 
 def test_run_ends_all_workers_at_once_and_begins_with_horovods_sentence(programs):
-    result = programs.run("""
+    programs.run("""
 def f():
     if rank() == 1: 1 / 0
-    time.sleep(60)
+    time.sleep(600)
 error = raised(ZeroDivisionError, lambda: hvdray.run(f, num_proc=2))
 assert str(error).startswith("Horovod detected that one or more processes exited with non-zero status"), error
 assert "Process name: 1" in str(error) and "rank 1 on host localhost raised ZeroDivisionError" in str(error)
 """)
-    assert result.seconds < 50
 
 
 @pytest.mark.parametrize("how, exit_code, signal_name", [("os._exit(7)", 7, None), ("os.kill(os.getpid(), 9)", 137, "SIGKILL")])
@@ -288,7 +291,8 @@ def f():
     if rank() == 1: raise ValueError("the real cause")
     time.sleep(60)
 with hvdray.Executor(2, options={"grace": 30}) as executor:
-    error = raised(hvdray.WorkerError, lambda: executor.run(f, timeout=1))
+    executor.run(rank)  # the start is not within the limit
+    error = raised(hvdray.WorkerError, lambda: executor.run(f, timeout=3))
     assert type(error.__cause__) is ValueError
 """)
 
@@ -365,7 +369,7 @@ with hvdray.Executor(2) as executor:
 
 def test_a_time_limit_and_an_interrupt_end_the_call_and_keep_the_state(programs):
     programs.run("""
-executor = hvdray.Executor(2, options={"grace": 2})
+executor = hvdray.Executor(2, options={"grace": 4})
 executor.start(list)
 executor.execute(lambda items: items.append(rank()))
 raised(TimeoutError, lambda: executor.execute(lambda _: sleep(), timeout=0.2))
@@ -375,7 +379,7 @@ assert executor.execute(lambda items: items) == [[0], [1]]
 def deaf(_):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sleep()
-error = raised(TimeoutError, lambda: executor.execute(deaf, timeout=0.2))
+error = raised(TimeoutError, lambda: executor.execute(deaf, timeout=3))  # in this time, both are
 assert "ranks 0, 1" in str(error), error
 raised(hvdray.StateLost, lambda: executor.execute(len))
 executor.shutdown()
@@ -394,7 +398,7 @@ def deaf(_):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("deaf", flush=True)
     sleep()
-executor = hvdray.Executor(2)
+executor = hvdray.Executor(2, options={"grace": 20})
 executor.start(list)
 raised(KeyboardInterrupt, lambda: executor.execute(f))
 assert executor.execute(len) == [0, 0]

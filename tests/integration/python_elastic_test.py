@@ -41,7 +41,7 @@ def gang(generation, size):
     until(lambda: os.path.exists(f"gang{generation}of{size}"), (generation, size))
 
 def until(condition, what):
-    for _ in range(6000):
+    for _ in range(12000):
         value = condition()
         if value:
             return value
@@ -242,7 +242,16 @@ error = raised(hvdray.WorkerDied, lambda: run(fail_on, 0, lambda: os._exit(0)))
 assert "before it had answered" in str(error) and error.rank == 0, error
 error = raised(hvdray.WorkerDied, lambda: run(fail_on, 0, lambda: os.kill(os.getpid(), signal.SIGSEGV)))
 assert error.signal == "SIGSEGV", error
-assert run(fail_on, 1, lambda: os._exit(5), options={"success": "any"}) == [1]
+def fail_after_the_other():
+    if rank() == 0:
+        with open("pid.new", "w") as file: file.write(str(os.getpid()))
+        os.rename("pid.new", "pid")
+        return 1
+    while not os.path.exists("pid"): time.sleep(0.01)
+    with open("pid") as file: other = file.read()
+    while os.path.exists(f"/proc/{other}"): time.sleep(0.01)
+    os._exit(5)
+assert run(fail_after_the_other, options={"success": "any"}) == [1]
 error = raised(hvdray.WorkerError, lambda: run(lambda: {rank(): object()}[7]))
 assert type(error.__cause__) is KeyError
 """)
@@ -293,7 +302,7 @@ with hvdray.Executor(min_workers=1, results="json", output="none") as executor:
 def test_waits_end(programs):
     """By a time limit, an interrupt, a shutdown, Ctrl-C once and again."""
     programs.run("""
-executor = hvdray.Executor(min_workers=2, options={"grace": 3})
+executor = hvdray.Executor(min_workers=2, options={"grace": 15})
 def when_there(name, act):
     def go():
         while not all(os.path.exists(f"{name}{r}") for r in range(2)): time.sleep(0.01)

@@ -276,7 +276,7 @@ executor = hvdray.Executor(pool=pool)
 assert executor.run(look) == [True, True]
 {endings[end]}
 """, env={"POOL_MARK": str(tmp_path)})
-    result = job.wait(120)
+    result = job.wait(300)
     assert result.code == (-signal.SIGKILL if end == "SIGKILL" else 0), result.errors
     if end != "SIGKILL":
         assert not marked(mark.encode())

@@ -41,6 +41,6 @@ class Programs:
 
     def run(self, lines, code=0, **more):
         """Its result; the program's own assertions are the test's."""
-        result = self.start(lines, **more).wait(120)
+        result = self.start(lines, **more).wait(300)
         assert result.code == code, result.errors[-4000:]
         return result

@@ -42,7 +42,7 @@ def readme_lines():
 
 
 def output_of(*command, **more):
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=900, **more)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -19,7 +19,7 @@ def listens_on():
 
 def is_alive(pid):
     """Not one that is just dying: its sockets are closed a little before it is seen to be dead."""
-    for _ in range(50):
+    for _ in range(250):
         try:
             with open(f"/proc/{pid}/stat") as f:
                 if f.read().rsplit(")", 1)[1].split()[0] in "ZX":
@@ -43,7 +43,7 @@ class Held:
         if PLAN["hold"] == "all":
             self.rendezvous = socket.create_connection(
                 (os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"],
-                 int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])), timeout=10)
+                 int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])), timeout=60)
 
     def _accept(self):
         while True:
@@ -68,7 +68,7 @@ class Held:
             try:
                 if pid not in self.echoes:
                     address, port = file.read_text().split()
-                    self.echoes[pid] = socket.create_connection((address, int(port)), timeout=10)
+                    self.echoes[pid] = socket.create_connection((address, int(port)), timeout=60)
                     log("held", pid_of_peer=pid)
                 self.echoes[pid].sendall(b"%d" % step)
                 if self.echoes[pid].recv(64) != b"%d" % step:
@@ -100,7 +100,7 @@ class Held:
     def close(self):
         """The own listener must still take connections at the end."""
         try:
-            with socket.create_connection(self.listener.getsockname(), timeout=10) as own:
+            with socket.create_connection(self.listener.getsockname(), timeout=60) as own:
                 own.sendall(b"last")
                 good = own.recv(64) == b"last"
         except OSError as error:
