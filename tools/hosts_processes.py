@@ -119,14 +119,14 @@ def looks(within, least=0.005):
         time.sleep(min(max(least, 4 * (now - begun)), 0.5))
 
 
-def wait_until(predicate, what, within=30.0):
+def wait_until(predicate, what, within=60.0):
     for _ in looks(within):
         if predicate():
             return
     raise HostsError(f"not within {within} s: {what}")
 
 
-def kill_all_inside(netns_paths, within=30.0):
+def kill_all_inside(netns_paths, within=60.0):
     """Returns when no process is left in the namespaces. Errors: HostsError after `within` seconds.
 
     Two scans in a row must find nothing: a process that forks and exits can slip through one.

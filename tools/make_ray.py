@@ -195,7 +195,7 @@ class RayCluster:
                  if not name.startswith("RAY_")}
         return {**names, **({"RAY_AUTH_TOKEN": self.token} if self.token else {})}
 
-    def request(self, method, path, body=None, headers=None, timeout=30, token=None):
+    def request(self, method, path, body=None, headers=None, timeout=60, token=None):
         """One request to the dashboard, from the launcher's network if it listens there. Returns (status, bytes)."""
         token = self.token if token is None else token
         sent = {"User-Agent": "hvdray-test", **(headers or {})}
@@ -251,7 +251,7 @@ class RayCluster:
         answer = self.call("POST", "/api/jobs/", {"entrypoint": entrypoint, **fields})
         return answer["submission_id"]
 
-    def wait_for_job(self, submission_id, within=60):
+    def wait_for_job(self, submission_id, within=120):
         """Waits until the job has ended; returns its entry."""
         def job():
             return self.call("GET", f"/api/jobs/{submission_id}")
@@ -260,7 +260,7 @@ class RayCluster:
                    f"end of job {submission_id}", within)
         return job()
 
-    def wait_for_nodes(self, within=90):
+    def wait_for_nodes(self, within=180):
         """Returns when exactly the started nodes are alive and the head accepts jobs."""
         def all_there():
             with contextlib.suppress(OSError, HostsError, ValueError, KeyError):

@@ -33,7 +33,7 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def wait_for(self, pattern, within=40):
+    def wait_for(self, pattern, within=60):
         """The match of the pattern in what was shown since the last one."""
         deadline = time.monotonic() + within
         while True:
@@ -48,7 +48,7 @@ class Terminal:
             assert more, f"no {pattern!r} in {self.shown[-3000:]!r}"
             self.shown += more
 
-    def code(self, within=20):
+    def code(self, within=60):
         """The exit code; reads on, or the other side could not write its last words."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:

@@ -5,11 +5,12 @@ sshd. One test has a real Ray on two of them."""
 import json
 import os
 import re
+import signal
 
 import pytest
 
 from conftest import Hvdray, checked
-from hosts_processes import wait_until
+from hosts_processes import send, wait_until
 
 INIT = "RAY_enable_worker_prestart=0 RAY_prestart_worker_first_driver=0 RAY_AUTH_MODE=disabled"
 
@@ -193,7 +194,6 @@ def test_status_shows_machines_before_and_after_they_join_ray(tool, cloud_hosts,
     assert result.code == 0, result.errors
     assert sorted(re.findall(r"on (h\d)", result.text)) == ["h1", "h1", "h2", "h2"], result.text
     for name in ("h1", "h2"):
-        for pid in cloud_hosts.hosts.processes(name):
-            if pid != int((cloud_hosts.hosts.folder(name) / "sshd.pid").read_text()):
-                os.kill(pid, 9)
+        sshd = int((cloud_hosts.hosts.folder(name) / "sshd.pid").read_text())
+        send([pid for pid in cloud_hosts.hosts.processes(name) if pid != sshd], signal.SIGKILL)
     wait_until(lambda: tool.run("status", file).code == 125, "the head's Ray is gone")

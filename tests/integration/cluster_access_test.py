@@ -15,7 +15,7 @@ from ray import HEAD, SPARE, WORKERS
 
 from at_terminal import Terminal
 from conftest import Hvdray, checked
-from hosts_processes import wait_until
+from hosts_processes import send, wait_until
 from make_hosts import LAUNCHER
 from make_ray import inside_network_of
 
@@ -190,7 +190,7 @@ def test_a_port_is_forwarded_while_the_command_runs(tool, ray_cluster, file):
     def page():
         with contextlib.suppress(OSError):
             return at_launcher(ray_cluster, lambda: urllib.request.urlopen(
-                "http://127.0.0.1:9123/", timeout=5).status)
+                "http://127.0.0.1:9123/", timeout=30).status)
         return None
 
     wait_until(lambda: page() == 200, "the page")
@@ -290,7 +290,7 @@ def test_monitor_draws_in_place_and_gives_the_screen_back(tool, ray_cluster, fil
 
 def test_monitor_prints_objects_and_survives_a_head_that_is_away(tool, ray_cluster, file, tmp_path):
     with open(tmp_path / "said", "wb") as said:
-        job = tool.start("monitor", file, "--json", "--interval", "200ms", "--timeout", "2", stdout=said)
+        job = tool.start("monitor", file, "--json", "--interval", "200ms", "--timeout", "10", stdout=said)
 
     def objects():
         text = (tmp_path / "said").read_text()
@@ -351,7 +351,7 @@ def test_the_dashboard_is_at_our_port_until_a_signal(tool, ray_cluster, file):
     assert job.process.stdout.readline() == b"http://127.0.0.1:9265\n"
 
     def mode():
-        with urllib.request.urlopen("http://127.0.0.1:9265/api/authentication_mode", timeout=20) as answer:
+        with urllib.request.urlopen("http://127.0.0.1:9265/api/authentication_mode", timeout=60) as answer:
             return json.load(answer)
 
     assert at_launcher(ray_cluster, mode) == {"authentication_mode": "token"}
@@ -449,7 +449,7 @@ def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ra
     stubborn = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "
                 "time.sleep(4715)")
     job = ray_cluster.submit(f'exec python3 -c "{stubborn}"',
-                             runtime_env={"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "10"}})
+                             runtime_env={"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "120"}})
 
     def is_deaf():
         return b"deaf" in ray_cluster.request("GET", f"/api/jobs/{job}/logs")[1]
@@ -463,6 +463,8 @@ def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ra
     assert job.encode() in stopping.process.stderr.readline()
     stopping.process.send_signal(signal.SIGINT)
     assert stopping.wait().code == 130
+    for name in (HEAD, *WORKERS):
+        send(processes_with(ray_cluster, name, "sleep(4715)"), signal.SIGKILL)
     ray_cluster.wait_for_job(job)
 
 

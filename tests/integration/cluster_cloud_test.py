@@ -66,7 +66,7 @@ worker_start_ray_commands: ["ray stop", "{ray} --address=$RAY_HEAD_IP:6379 {RAY}
         io = io or {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return self.hosts.popen([self.binary, *words], cwd=str(self.folder), env=self.cloud_hosts.environment(), **io)
 
-    def go(self, *words, code=0, timeout=180, **environment):
+    def go(self, *words, code=0, timeout=400, **environment):
         result = self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=timeout,
                                 env=self.cloud_hosts.environment(**environment))
         assert result.returncode == code, result.stdout + result.stderr

@@ -15,7 +15,7 @@ def monitor_submit_attach(cluster, nodes):
     with cluster.start("monitor", "cluster.yaml", "--json") as process:
         looked = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 130
     assert [node["state"] for node in looked["machines"]] == ["alive"] * nodes
     result = cluster.go("submit", "cluster.yaml", "train.py", "a b", "$HOME", code=3)

@@ -85,13 +85,13 @@ def test_a_killed_agent_takes_only_its_host(remote, hosts):
 
 
 def test_a_host_that_is_cut_off_is_given_up(remote, hosts):
-    job = started(remote(), ["h1", "h2", "h6"], "--heartbeat-timeout", 3)
+    job = started(remote(), ["h1", "h2", "h6"], "--heartbeat-timeout", 8)
     at = time.monotonic()
     hosts.cut("h2")
     job.wait_steps(2)
     print(f"3 -> 2, cut off: paused for {job.standstill(at):.3f} s")
     # It cannot be told, and ends its workers by itself. (Its sshd hears of nothing.)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while ours(hosts, "h2") and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not ours(hosts, "h2")
@@ -101,7 +101,7 @@ def test_a_host_that_is_cut_off_is_given_up(remote, hosts):
 
 
 def test_a_frozen_host_is_given_up_and_clears_itself_when_it_thaws(remote, hosts):
-    job = started(remote(), ["h1", "h2", "h3", "h6"], "--heartbeat-timeout", 3)
+    job = started(remote(), ["h1", "h2", "h3", "h6"], "--heartbeat-timeout", 8)
     at = time.monotonic()
     hosts.freeze("h2")
     job.wait_steps(3)
@@ -125,7 +125,7 @@ def test_hosts_are_added_and_dropped_by_the_script(remote, hosts):
     job.wait_steps(4)
     job.hosts("h2", "h3:2")
     job.wait_steps(3)
-    assert hosts.leftovers("h1", within=15) == {}
+    assert hosts.leftovers("h1", within=60) == {}
     result = ended(job, 3)
     said(result, "host h3 joined with 2", "host h1 left with 1: discovery no longer lists it")
 
@@ -154,7 +154,7 @@ def test_a_preempted_host_leaves_with_notice(remote, hosts):
     job = started(remote(), ["h1", "h2", "h6"])
     os.kill(agent_of(hosts, "h2"), signal.SIGTERM)
     job.wait_steps(2)
-    assert hosts.leftovers("h2", within=20) == {}
+    assert hosts.leftovers("h2", within=60) == {}
     result = ended(job, 2)
     said(result, "host h2 left with 1: it was told to leave")
     assert max(e["step"] for e in job.log("step", size=3)) + 1 == min(
@@ -187,7 +187,7 @@ def test_a_killed_launcher_leaves_nothing_on_any_host(remote, hosts):
     job = started(remote(), ["h1", "h2", "h3"])
     os.kill(job.job.pid, signal.SIGKILL)
     job.job.process.wait(60)
-    assert hosts.leftovers(within=20) == {}
+    assert hosts.leftovers(within=60) == {}
 
 
 def test_the_report_tells_of_each_generation(remote, tmp_path):

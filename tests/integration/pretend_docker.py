@@ -142,7 +142,7 @@ def run(words):
          *(value for name, value in options if name == "-v")],
         stdin=os.open(hold, os.O_RDWR), stdout=subprocess.DEVNULL, stderr=(layer / "log").open("w"),
         start_new_session=True, env={**variables, "LAYER": str(layer), "COMMAND": " ".join(command)})
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not (pid := first_inside(first.pid)) and first.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     if not pid:

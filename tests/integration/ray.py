@@ -94,7 +94,7 @@ def left_in(ray):
     return {kind: found for kind, found in left.items() if found}
 
 
-def lent(ray, within=40.0):
+def lent(ray, within=90.0):
     """Lends the cluster to a test. What it broke is mended, and what it left behind fails it."""
     nodes = ray.nodes
     yield ray

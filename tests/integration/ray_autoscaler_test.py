@@ -27,11 +27,11 @@ class Cloud:
         return {path.stem for path in self.folder.glob("*.machine")} - {HEAD}
 
     def start_what_is_wanted(self):
-        wait_until(lambda: self.wanted() == {MACHINE}, "the autoscaler wants a machine", 60)
+        wait_until(lambda: self.wanted() == {MACHINE}, "the autoscaler wants a machine", 120)
         self.ray.start_node(MACHINE)
 
     def wait_until_nothing_is_wanted(self):
-        wait_until(lambda: not self.wanted(), "the autoscaler gives the machine back", 90)
+        wait_until(lambda: not self.wanted(), "the autoscaler gives the machine back", 180)
         self.ray.heal([HEAD])
 
 
@@ -90,7 +90,7 @@ def test_a_job_of_fixed_size_waits_for_the_node_that_it_lacks(cloud, hvdray_at_c
     job = hvdray_at_cloud.job("--ray-address", cloud.ray.url, "-np", 2 * CPUS, "--", "sh", "-c",
                             "echo on $HOROVOD_HOSTNAME")
     cloud.start_what_is_wanted()
-    ended = job.wait(120)
+    ended = job.wait(240)
     assert ended.code == 0, ended.errors
     assert len({line.split()[-1] for line in ended.text.splitlines()}) == 2, ended.text
     cloud.wait_until_nothing_is_wanted()

@@ -65,10 +65,10 @@ def test_backend_ray_without_ray_is_told_before_anything_starts(hvdray_at_hidden
 
 
 def test_a_client_that_is_killed_leaves_no_tunnel(hvdray_at_hidden_ray, hidden_ray, file):
-    job = hvdray_at_hidden_ray.job("--cluster", file(), "-np", 1, "--", "sh", "-c", "echo up; sleep 5")
-    wait_until(lambda: tunnels(hidden_ray), "a tunnel", 60)
-    wait_until(hidden_ray.jobs, "the job", 60)
+    job = hvdray_at_hidden_ray.job("--cluster", file(), "-np", 1, "--", "sh", "-c", "echo up; sleep 10")
+    wait_until(lambda: tunnels(hidden_ray), "a tunnel", 120)
+    wait_until(hidden_ray.jobs, "the job", 120)
     os.kill(job.pid, signal.SIGKILL)
     job.wait(60)
-    wait_until(lambda: not tunnels(hidden_ray), "the tunnel's end", 20)
-    wait_until(lambda: not hidden_ray.jobs(), "the job's own end", 60)
+    wait_until(lambda: not tunnels(hidden_ray), "the tunnel's end")
+    wait_until(lambda: not hidden_ray.jobs(), "the job's own end", 120)

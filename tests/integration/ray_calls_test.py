@@ -175,11 +175,11 @@ def test_ctrl_c_ends_the_job_on_the_cluster(programs):
 raised(KeyboardInterrupt, lambda: hvdray.run(up, num_proc=2, options=RAY))
 print("interrupted")
 """)
-    wait_until(lambda: len(sleepers(programs.ray)) == 2, "two workers", 60)
+    wait_until(lambda: len(sleepers(programs.ray)) == 2, "two workers", 120)
     os.kill(job.pid, signal.SIGINT)
-    result = job.wait(60)
+    result = job.wait(120)
     assert result.code == 0 and "interrupted" in result.text, result.errors
-    assert not sleepers(programs.ray) and not programs.ray.jobs()
+    wait_until(lambda: not sleepers(programs.ray) and not programs.ray.jobs(), "the job's end")
 
 
 def test_workers_that_do_not_heed_an_interrupt_are_killed(programs):
@@ -187,9 +187,9 @@ def test_workers_that_do_not_heed_an_interrupt_are_killed(programs):
 error = raised(KeyboardInterrupt, lambda: hvdray.run(up, num_proc=2, options={**RAY, "grace": 1}))
 assert "killed, because they did not return: ranks 0, 1" in str(error), repr(error)
 """)
-    wait_until(lambda: len(sleepers(programs.ray)) == 2, "two workers", 60)
+    wait_until(lambda: len(sleepers(programs.ray)) == 2, "two workers", 120)
     os.kill(job.pid, signal.SIGINT)
-    result = job.wait(60)
+    result = job.wait(120)
     assert result.code == 0, result.errors
 
 
@@ -198,17 +198,17 @@ def test_a_client_that_is_killed_leaves_no_job(programs, victim):
     job = programs.start(SLEEPERS.format(more="") + """
 raised(hvdray.LauncherLost, lambda: hvdray.run(up, num_proc=2, options={**RAY, "grace": 1}))
 """)
-    wait_until(lambda: len(sleepers(programs.ray)) == 2, "two workers", 60)
+    wait_until(lambda: len(sleepers(programs.ray)) == 2, "two workers", 120)
     if victim == "program":
         os.kill(job.pid, signal.SIGKILL)
-        wait_until(lambda: not sleepers(programs.ray) and not programs.ray.jobs("PENDING", "RUNNING"), "the job's end", 60)
-        job.wait(60)
+        wait_until(lambda: not sleepers(programs.ray) and not programs.ray.jobs("PENDING", "RUNNING"), "the job's end", 120)
+        job.wait(120)
         return
     # Nobody can tell Ray: the driver misses its client after a minute.
     (serve,) = job.find(" serve ")
     send([serve], signal.SIGKILL)
-    assert job.wait(60).code == 0
-    wait_until(lambda: not sleepers(programs.ray) and not programs.ray.jobs("PENDING", "RUNNING"), "the job's end", 120)
+    assert job.wait(120).code == 0
+    wait_until(lambda: not sleepers(programs.ray) and not programs.ray.jobs("PENDING", "RUNNING"), "the job's end", 240)
 
 
 def test_what_can_not_be(programs):
@@ -233,7 +233,7 @@ def test_no_list_of_processes_or_jobs_has_the_call(programs):
     job = programs.start(SLEEPERS.format(more="") + f"""
 raised(KeyboardInterrupt, lambda: hvdray.run(up, num_proc=1, env={{"TOKEN": "{SECRET}"}}, options={{**RAY, "env": ["TOO={SECRET}"]}}))
 """)
-    wait_until(lambda: len(sleepers(programs.ray)) == 1, "the worker", 60)
+    wait_until(lambda: len(sleepers(programs.ray)) == 1, "the worker", 120)
     lines = [line for alive in programs.ray.foreign_processes().values() for line in alive.values()]
     assert lines and not any(SECRET in line for line in lines), lines
     assert SECRET not in json.dumps(programs.ray.call("GET", "/api/jobs/"))
@@ -244,7 +244,7 @@ raised(KeyboardInterrupt, lambda: hvdray.run(up, num_proc=1, env={{"TOKEN": "{SE
     with open(f"/proc/{worker}/environ", "rb") as variables:
         assert f"TOKEN={SECRET}".encode() in variables.read()
     os.kill(job.pid, signal.SIGINT)
-    assert job.wait(60).code == 0
+    assert job.wait(120).code == 0
 
 
 def test_no_job_without_its_start(programs):

@@ -280,7 +280,7 @@ def test_the_example_learns_on_the_cluster(programs, horovod_python, elastic):
     if programs.ray.token:
         names["RAY_AUTH_TOKEN"] = programs.ray.token
     result = programs.tool.run(ROOT / "examples/python/digits_ray.py", "--workers", "2", *["--elastic"] * elastic,
-                               binary=programs.ray.venv / "bin/python", env={**os.environ, **names})
+                               binary=programs.ray.venv / "bin/python", env={**os.environ, **names}, timeout=300)
     assert result.code == 0, result.errors[-4000:]
     accuracy, workers = re.search(r"test accuracy ([\d.]+) %, (\d) workers", result.out.decode()).groups()
     assert float(accuracy) > 85 and int(workers) in ((2, 3, 4) if elastic else (2,)), result.out
@@ -296,7 +296,7 @@ def work():
     sleep()
 executor.run(work)
 """)
-    wait_until((tmp_path / "up1").exists, "the workers", within=60)
+    wait_until((tmp_path / "up1").exists, "the workers", within=120)
     os.kill(job.process.pid, signal.SIGKILL)
-    assert job.wait(60).code == -signal.SIGKILL, job.errors
+    assert job.wait(120).code == -signal.SIGKILL, job.errors
     wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all")

@@ -123,6 +123,7 @@ def test_slots_of_the_current_placement_group(programs):
     programs.run("""
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 group, _ = create_placement_group({"CPU": 1}, 3, 30, "PACK")
+until(lambda: ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"] - 3)  # all nodes have told
 
 @ray.remote(num_cpus=1)
 class Trial:
@@ -215,8 +216,8 @@ assert "killed by signal 9" in str(error), error
 executor.shutdown()
 until(lambda: not living())
 """)
-    wait_until((tmp_path / "pid").exists, "the workers", within=60)
+    wait_until((tmp_path / "pid").exists, "the workers", within=120)
     serve = int((tmp_path / "pid").read_text())
     os.kill(job.process.pid if victim == "program" else serve, signal.SIGKILL)
-    assert job.wait(60).code == (-signal.SIGKILL if victim == "program" else 0), job.errors
+    assert job.wait(120).code == (-signal.SIGKILL if victim == "program" else 0), job.errors
     wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all")

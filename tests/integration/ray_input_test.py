@@ -525,10 +525,10 @@ def test_a_third_leaves_and_says_how_to_go_on(start, cluster):
     dashboard = cluster(play)
     job = start(dashboard.url, "-np", "1", "true")
     assert first_line(job) == b"ready\n"
-    for count in range(3):
-        wait_until(lambda c=count: len(dashboard.packages) >= 2 + (c > 1))
+    (played,) = dashboard.jobs.values()
+    for is_heard in (lambda: played.stops, lambda: len(dashboard.packages) > 2, lambda: True):
         job.process.send_signal(signal.SIGINT)
-        time.sleep(0.2)  # two that come at once are one
+        wait_until(is_heard)  # two that come at once are one
     result = job.wait()
     assert result.code == 130
     (name,) = dashboard.jobs

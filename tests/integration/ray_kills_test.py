@@ -101,7 +101,7 @@ def test_an_agent_that_was_not_yet_whole_is_not_left(programs, ray_cluster):
     for path in files():
         path.unlink()
     job = programs.start("RayExecutor(settings(), num_workers=4).start()")
-    wait_until(files, "the file of a node", within=60)
+    wait_until(files, "the file of a node", within=120)
     os.kill(job.pid, signal.SIGKILL)
     job.wait()
     wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all")

@@ -19,7 +19,7 @@ def settings(**more):
 def living():
     return [actor["ClassName"] for actor in ray._private.state.actors().values() if actor["State"] != "DEAD"]
 def until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -67,22 +67,23 @@ def told_after(job, began, words, within):
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGTERM", "cut"])
 def test_a_lost_node_is_named_at_once_and_ends_the_job_before_ray_knows(hvdray_at_ray, ray_cluster,
                                                                         fault):
-    job = hvdray_at_ray.job("--ray-address", ray_cluster.url, "-np", 8, "--", *SLEEPER)
-    wait_until(lambda: len(sleepers(ray_cluster)) == 8, "eight workers", 60)
+    patience = ("--grace", 120) if fault == "cut" else ("--grace", 120, "--heartbeat-timeout", 120)
+    job = hvdray_at_ray.job("--ray-address", ray_cluster.url, "-np", 8, *patience, "--", *SLEEPER)
+    wait_until(lambda: len(sleepers(ray_cluster)) == 8, "eight workers", 120)
     began = time.monotonic()
     if fault == "cut":
         ray_cluster.hosts.cut("h3")
     else:
         ray_cluster.kill_raylet("h3", getattr(signal, fault))
-    said, named = told_after(job, began, f"hvdray: host {ray_cluster.address('h3')}: ", 30)
-    result = job.wait(60)
+    said, named = told_after(job, began, f"hvdray: host {ray_cluster.address('h3')}: ", 90)
+    result = job.wait(120)
     ended = time.monotonic() - began
     print(f"{fault}: named after {named:.2f} s, ended after {ended:.2f} s")
     assert result.code == 125, said + result.errors
-    assert named < (30 if fault == "cut" else 12), "15 s of silence; the rest is for a busy machine"
-    assert ended - named < 12, "nobody waits for the lost node's goodbye"
+    assert named < (45 if fault == "cut" else 60), "15 s of silence, or at once; the rest is for a busy machine"
+    assert ended - named < 60, "nobody waits for the lost node's goodbye, which has two minutes"
     # A node that is cut off notices it by itself.
-    wait_until(lambda: not sleepers(ray_cluster), "nobody is left, there either", 30)
+    wait_until(lambda: not sleepers(ray_cluster), "nobody is left, there either")
 
 
 def test_a_node_that_dies_between_slots_and_workers_is_replaced(hvdray_at_ray, ray_cluster):
@@ -90,11 +91,11 @@ def test_a_node_that_dies_between_slots_and_workers_is_replaced(hvdray_at_ray, r
     job = hvdray_at_ray.job("--ray-address", ray_cluster.url, "--num-hosts", 3, "--num-slots", 2,
                             "--", "sh", "-c", "echo up $HOROVOD_HOSTNAME $HOROVOD_LOCAL_RANK")
     wait_until(lambda: any(group["state"] == "CREATED" for group in ray_cluster.groups()),
-               "the group", 30)
+               "the group")
     used = [names[bundle["node_id"]] for bundle in ray_cluster.groups()[0]["bundles"]]
     lost = next(name for name in used if name != HEAD)
     ray_cluster.kill_raylet(lost)
-    result = job.wait(90)
+    result = job.wait(180)
     assert result.code == 0, result.errors
     ran = sorted(re.findall(r"up (\w+) (\d)", result.text))
     others = {node for node, name in names.items() if name != lost}
@@ -104,12 +105,12 @@ def test_a_node_that_dies_between_slots_and_workers_is_replaced(hvdray_at_ray, r
 
 def test_a_killed_head_ends_the_client_and_leaves_nobody(hvdray_at_ray, ray_cluster):
     job = hvdray_at_ray.job("--ray-address", ray_cluster.url, "-np", 8, "--", *SLEEPER)
-    wait_until(lambda: len(sleepers(ray_cluster)) == 8, "eight workers", 60)
+    wait_until(lambda: len(sleepers(ray_cluster)) == 8, "eight workers", 120)
     killed = time.monotonic()
     send([*ray_cluster.ray_processes(HEAD), *ray_cluster.foreign_processes(HEAD).get(HEAD, ())], 9)
-    wait_until(lambda: not sleepers(ray_cluster), "no worker is left on any node", 30)
-    result = job.wait(60)
-    assert 25 < time.monotonic() - killed < 50, "it is asked for half a minute"
+    wait_until(lambda: not sleepers(ray_cluster), "no worker is left on any node")
+    result = job.wait(120)
+    assert 25 < time.monotonic() - killed < 90, "it is asked for half a minute"
     assert result.code == 125, result.errors
     last = result.errors.strip().splitlines()[-2:]
     assert last[0].startswith(f"hvdray run: no Ray dashboard answers at {ray_cluster.url}: ")
@@ -118,10 +119,10 @@ def test_a_killed_head_ends_the_client_and_leaves_nobody(hvdray_at_ray, ray_clus
 
 def test_a_killed_driver_leaves_nobody(hvdray_at_ray, ray_cluster):
     job = hvdray_at_ray.job("--ray-address", ray_cluster.url, "-np", 4, "--", *SLEEPER)
-    wait_until(lambda: len(sleepers(ray_cluster)) == 4, "four workers", 60)
+    wait_until(lambda: len(sleepers(ray_cluster)) == 4, "four workers", 120)
     driver = next(pid for pid, line in ray_cluster.foreign_processes()[HEAD].items()
                   if "hvdray-agent launch" in line)
     os.kill(driver, 9)
-    result = job.wait(60)
+    result = job.wait(120)
     assert result.code == 125, result.errors
-    wait_until(lambda: not sleepers(ray_cluster), "nobody is left", 30)
+    wait_until(lambda: not sleepers(ray_cluster), "nobody is left")

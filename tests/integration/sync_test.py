@@ -144,10 +144,10 @@ def test_a_target_of_its_own_is_where_workers_start_too(sync, hosts, project):
 
 
 def test_a_large_file_arrives_whole_with_the_link_alive(sync, hosts, project):
-    data = os.urandom(40 << 20)
+    data = os.urandom(100 << 20)  # its copy takes longer than a host may be silent
     (project / "model.bin").write_bytes(data)
-    result = sync("-H", "h1:1,h5:1", "--sync", FOLDER, "--heartbeat-timeout", "2", "--", "true",
-                  timeout=120)  # h5 is 50 ms away
+    result = sync("-H", "h1:1,h5:1", "--sync", FOLDER, "--heartbeat-timeout", "4", "--", "true",
+                  timeout=240)  # h5 is 50 ms away
     assert result.returncode == 0, result.stderr
     for name in ("h1", "h5"):
         assert (home_of(hosts, name) / FOLDER / "model.bin").read_bytes() == data
@@ -182,7 +182,7 @@ def test_a_target_that_takes_no_files_is_named(sync, hosts, project):
 
 def wait_for_part(folder, job):
     """Until a file is half written there."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if list(folder.glob(".hvdray-sync.*")):
             return
@@ -200,7 +200,7 @@ def test_a_launcher_that_ends_in_the_middle_leaves_nothing(sync, hosts, project,
     job = sync.start("-H", "h5:1", "--sync", FOLDER, "--", "echo", "started")
     wait_for_part(copy, job)
     job.send_signal(signo)
-    out, err = job.communicate(timeout=30)
+    out, err = job.communicate(timeout=60)
     assert job.returncode == (-9 if signo == signal.SIGKILL else 130), err
     assert out == ""
     assert hosts.leftovers("h5", within=30) == {}
@@ -212,10 +212,10 @@ def test_a_host_that_freezes_in_the_middle_is_given_up(sync, hosts, project):
     with open(project / "model.bin", "wb") as file:
         for _ in range(16):
             file.write(os.urandom(8 << 20))
-    job = sync.start("-H", "h5:1", "--sync", FOLDER, "--heartbeat-timeout", "2", "--", "true")
+    job = sync.start("-H", "h5:1", "--sync", FOLDER, "--heartbeat-timeout", "5", "--", "true")
     wait_for_part(home_of(hosts, "h5") / FOLDER, job)
     hosts.freeze("h5")
-    _, err = job.communicate(timeout=60)
+    _, err = job.communicate(timeout=90)
     hosts.thaw("h5")
     assert job.returncode == 125 and "h5" in err, err
 
