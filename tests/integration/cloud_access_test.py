@@ -20,6 +20,7 @@ def tool(request, cloud_hosts):
     """hvdray at the launcher, with the account in its environment."""
     made = Hvdray(request.config.getoption("--bin-dir"), cloud_hosts.hosts)
     made.environment = cloud_hosts.environment()
+    made.patience = 180
     yield from checked(made)
 
 
@@ -188,9 +189,9 @@ def test_status_shows_machines_before_and_after_they_join_ray(tool, cloud_hosts,
     assert result.code == 0 and json.loads(result.text)["slots"] == 4, result.text + result.errors
     result = tool.run("logs", file, cloud_hosts.public("h2"))
     assert "raylet.out" in result.text.splitlines(), result.errors
-    result = tool.run("run", "--cluster", file, "-np", "2", "--", "sh", "-c", "echo on $(hostname)", timeout=120)
+    result = tool.run("run", "--cluster", file, "-np", "2", "--", "sh", "-c", "echo on $(hostname)", timeout=240)
     assert result.code == 0 and result.text.count("on h") == 2, result.text + result.errors
-    result = tool.run("run", "--cluster", file, "--backend", "ssh", "--", "sh", "-c", "echo on $(hostname)", timeout=120)
+    result = tool.run("run", "--cluster", file, "--backend", "ssh", "--", "sh", "-c", "echo on $(hostname)", timeout=240)
     assert result.code == 0, result.errors
     assert sorted(re.findall(r"on (h\d)", result.text)) == ["h1", "h1", "h2", "h2"], result.text
     for name in ("h1", "h2"):

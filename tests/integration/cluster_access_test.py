@@ -27,6 +27,7 @@ def tool(request, ray_cluster):
     environment = ray_cluster.client_environment()
     del environment["RAY_AUTH_TOKEN"]
     made.environment = {**environment, "TERM": "xterm"}
+    made.patience = 180
     yield from checked(made)
 
 
@@ -222,7 +223,7 @@ def test_submit_of_a_gang_is_a_job_on_the_clusters_ray(tool, ray_cluster, file, 
         "import os, sys, helper\nprint(os.environ['HOROVOD_RANK'], helper.WORD, sys.argv[1])\n"
         "sys.exit(4 if os.environ['HOROVOD_RANK'] == '2' else 0)\n")
     result = tool.run("submit", file, "--gang", "-np", 3, "--tag-output", "none", folder / "train.py", "a b",
-                      timeout=120)
+                      timeout=240)
     assert result.code == 4, result.errors
     assert {"0 helped a b", "1 helped a b", "2 helped a b"} <= set(result.text.splitlines()), result.text
     assert ray_cluster.token not in result.text + result.errors
@@ -476,11 +477,11 @@ def test_start_and_stop_bring_the_cluster_up_and_down(tool, ray_cluster, ray_ven
     file = write_file(head=SPARE, workers=(), more=start)
     command = f"(: </dev/tcp/{ray_cluster.address(SPARE)}/6379) && echo on $(hostname); exit 3"
     try:
-        result = tool.run("exec", file, "--start", "--stop", command, timeout=180)
+        result = tool.run("exec", file, "--start", "--stop", command, timeout=360)
         assert (result.code, result.text) == (3, "on h5\n"), result.errors
         assert ray_cluster.raylet(SPARE) is None, "down was called"
         write_file(head=SPARE, workers=(), more=start.replace("~/.bashrc'", "~/.bashrc; exit 5'"))
-        result = tool.run("exec", file, "--start", command, timeout=180)
+        result = tool.run("exec", file, "--start", command, timeout=360)
         assert (result.code, result.text) == (125, ""), "the command did not run"
     finally:
         (ray_cluster.hosts.folder(SPARE) / "home/.bashrc").unlink(missing_ok=True)

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from conftest import python_script
+from hosts_processes import send
 
 # A worker that leaves a grandchild in a session of its own, and one that forked twice.
 SPREAD = python_script("""
@@ -286,8 +287,7 @@ def test_agent_and_keeper_killed_together_leave_nothing_behind(hvdray, script):
         keeper, agent = agents(job)
         with open(f"/proc/{agent}/cgroup") as f:
             folders = [line.strip().split(":", 2)[2] for line in f if "hvdray-" in line]
-        for pid in (keeper, agent):  # as `pkill -9 hvdray-agent` does
-            os.kill(pid, signal.SIGKILL)
+        send([keeper, agent], signal.SIGKILL)  # as `pkill -9 hvdray-agent` does
         result = job.wait(60)
         assert result.code == 125 and "HVD-E0205" in result.errors, result.errors
         assert job.survivors(within=30) == {}

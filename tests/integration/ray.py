@@ -60,7 +60,7 @@ def ray_set(request, ray_venv):
 def open_ray_set(ray_venv):
     # Ray gives up a node that says nothing for a minute, unless told otherwise.
     quick = {"RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "1000",
-             "RAY_health_check_timeout_ms": "1000", "RAY_health_check_failure_threshold": "3"}
+             "RAY_health_check_timeout_ms": "5000", "RAY_health_check_failure_threshold": "3"}
     with RayCluster(ray_venv, workers=1, cpus=CPUS, token=False, environment=quick) as ray:
         yield ray
 
@@ -121,7 +121,7 @@ def ray_cluster(ray_set):
 
 @pytest.fixture
 def open_ray_cluster(open_ray_set):
-    """Two nodes without authentication. Ray gives up a silent one after some 5 s."""
+    """Two nodes without authentication. Ray gives up a silent one after some 20 s."""
     yield from lent(open_ray_set)
 
 

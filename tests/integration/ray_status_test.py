@@ -4,6 +4,8 @@ jobs, packages and logs, from a machine without Ray."""
 
 import hashlib
 import json
+import os
+import tempfile
 import time
 import uuid
 
@@ -89,6 +91,7 @@ def test_autoscaler_v2_hides_nothing(request, ray_v2_cluster):
     ray = ray_v2_cluster
     tool = Hvdray(request.config.getoption("--bin-dir"), ray.hosts)
     tool.environment = ray.client_environment()
+    tool.patience = 180
 
     def look(command, *words):
         result = tool.run(command, "--ray-address", ray.url, "--json", *words)
@@ -194,15 +197,18 @@ def follow_a_growing_file(call, ray, name):
     path = ray.logs(name) / "hvdray_t.stream"
     node = ray.node_id(name)
     bytes_ = hashlib.shake_256(b"t").digest(20 << 20)
-    following = call("follow", node, path.name, 0, len(bytes_))
-    time.sleep(0.5)
-    with open(path, "ab", buffering=0) as file:
-        for at in range(0, len(bytes_), 1 << 20):
-            file.write(bytes_[at:at + (1 << 20)])
-            time.sleep(0.05)
-    result = following.wait(180)
-    assert result.code == 0 and result.out == bytes_, result.errors
-    assert f"follow {path.name}: " in result.errors  # it had to be asked for again
+    with tempfile.TemporaryFile() as said:
+        following = call("follow", node, path.name, 0, len(bytes_), stderr=said)
+        wait_until(lambda: os.fstat(said.fileno()).st_size > 0, "it is asked for in vain")
+        with open(path, "ab", buffering=0) as file:
+            for at in range(0, len(bytes_), 1 << 20):
+                file.write(bytes_[at:at + (1 << 20)])
+                time.sleep(0.05)
+        result = following.wait(180)
+        said.seek(0)
+        errors = said.read().decode()
+    assert result.code == 0 and result.out == bytes_, errors
+    assert f"follow {path.name}: " in errors  # it had to be asked for again
     return path, node, bytes_
 
 
@@ -210,7 +216,7 @@ def test_a_file_is_followed_byte_by_byte_and_read_whole(call, hvdray_at_ray, ray
     tool = hvdray_at_ray
     binary = tool.bin_dir / "ray_call"
     path, node, bytes_ = follow_a_growing_file(
-        lambda *words: tool.start(ray_cluster.url, *words, binary=binary), ray_cluster, "h2")
+        lambda *words, **io: tool.start(ray_cluster.url, *words, binary=binary, **io), ray_cluster, "h2")
     assert call("read", node, path.name).out == bytes_
     assert call("follow", node, path.name, len(bytes_) - 5, 5).out == bytes_[-5:]
     missing = call("read", node, "hvdray_none")
@@ -223,6 +229,7 @@ def test_the_older_ray_is_looked_at_and_followed_the_same_way(request, old_ray_c
     ray = old_ray_cluster
     tool = Hvdray(request.config.getoption("--bin-dir"), ray.hosts)
     tool.environment = ray.client_environment()
+    tool.patience = 180
     for made in checked(tool):
         page = settled_page(made, ray)
         slots = json.loads(made.run("slots", "--ray-address", ray.url, "--json").text)
@@ -230,6 +237,6 @@ def test_the_older_ray_is_looked_at_and_followed_the_same_way(request, old_ray_c
         assert len(page["nodes"]) == 3 and page["autoscaler"]["adds_nodes"] is False
         binary = made.bin_dir / "ray_call"
         path, node, bytes_ = follow_a_growing_file(
-            lambda *words: made.start(ray.url, *words, binary=binary), ray, "h2")
+            lambda *words, **io: made.start(ray.url, *words, binary=binary, **io), ray, "h2")
         assert made.run(ray.url, "read", node, path.name, binary=binary).out == bytes_
         path.unlink()
