@@ -12,28 +12,33 @@
 
 namespace hvdray {
 
-/// Threads: the loop's. The owner may drop the stream at any time, in a handler too: the loop calls
-/// each handler, as the last thing it does with the stream, and no method calls one.
+/// Threads: the loop's. The owner may drop the stream at any time, also when it is called: only the
+/// loop calls it, as the last thing that it does with the stream; no method does.
 class ByteStream {
  public:
-  struct Handlers {
+  class Owner {
+   public:
     /// Bytes as they arrive; the view is valid during the call only.
-    std::function<void(ByteView)> on_data;
+    virtual void OnData(ByteView bytes) = 0;
     /// The queue is empty again after a Write() that had to wait.
-    std::function<void()> on_drained;
-    /// Called once, as the last callback. ok: the peer closed the stream in order. on_data gets all
-    /// the peer sent first, even if a write failed.
-    std::function<void(Status)> on_closed;
+    virtual void OnDrained() {}
+    /// Once, as the last call. ok: the peer closed the stream in order. OnData() gets all the peer
+    /// sent first, even if a write failed.
+    virtual void OnClosed(Status why) = 0;
+
+   protected:
+    ~Owner() = default;
   };
+
   virtual ~ByteStream() = default;
-  /// Begins to read. Call once. Failures come as on_closed.
-  virtual void Start(Handlers handlers) = 0;
+  /// Begins to read. Call once. Failures come as OnClosed(). `owner` outlives the stream.
+  virtual void Start(Owner& owner) = 0;
   /// Sends what it can at once and queues the rest. The queue has no limit: the caller watches
   /// QueuedBytes(). Does nothing after a failure.
   virtual void Write(std::string bytes) = 0;
   /// Bytes given to Write() that have not been sent yet.
   virtual size_t QueuedBytes() const = 0;
-  /// false: no on_data until reading is resumed, so that the peer gets back-pressure.
+  /// false: no OnData() until reading is resumed, so that the peer gets back-pressure.
   virtual void SetReading(bool is_reading) = 0;
 };
 
@@ -43,7 +48,7 @@ class ByteStream {
 std::unique_ptr<ByteStream> MakeFdStream(Loop& loop, UniqueFd read_fd, UniqueFd write_fd);
 
 /// As MakeFdStream(), over a Unix socket whose peer may pass descriptors (SCM_RIGHTS).
-/// `on_descriptor`: called for each, before on_data gets the byte that it came with; it may not
+/// `on_descriptor`: called for each, before OnData() gets the byte that it came with; it may not
 /// drop the stream. More than 8 with one byte end the stream with kSystem.
 std::unique_ptr<ByteStream> MakeDescriptorStream(Loop& loop, UniqueFd read_fd, UniqueFd write_fd,
                                                  std::function<void(UniqueFd)> on_descriptor);

@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kReadBytes = size_t{256} << 10;
 constexpr int kMaxLastReads = 1 << 10;  // 256 MiB: more than a socket's buffer holds
 
-/// Calls at most one handler per callback of the loop, and does nothing after it: by then its owner
-/// may have dropped the stream.
+/// Calls its owner at most once per callback of the loop, and does nothing after it: by then the
+/// owner may have dropped the stream.
 class ChannelStream : public ByteStream {
  public:
   ChannelStream(Loop& loop, std::unique_ptr<IoChannel> channel)
@@ -26,8 +26,8 @@ class ChannelStream : public ByteStream {
   ChannelStream(const ChannelStream&) = delete;
   ChannelStream& operator=(const ChannelStream&) = delete;
 
-  void Start(Handlers handlers) override {
-    handlers_ = std::make_shared<const Handlers>(std::move(handlers));
+  void Start(Owner& owner) override {
+    owner_ = &owner;
     if (Status status = channel_->Prepare(); !status.ok()) return CloseLater(std::move(status));
     state_ = State::kOpen;
     SetReading(true);
@@ -66,7 +66,7 @@ class ChannelStream : public ByteStream {
   enum class State : uint8_t {
     kNotStarted,
     kOpen,
-    kEnding,  // no more input; on_closed is due
+    kEnding,  // no more input; OnClosed() is due
     kClosed,
   };
 
@@ -90,8 +90,7 @@ class ChannelStream : public ByteStream {
       WaitToWrite();
     }
     if (count == 0) return;
-    const std::shared_ptr<const Handlers> running = handlers_;
-    running->on_data(ByteView(buffer.data(), count));
+    owner_->OnData(ByteView(buffer.data(), count));
   }
 
   /// How the stream ends after a read that ended in `step`; nullopt: it goes on.
@@ -124,8 +123,7 @@ class ChannelStream : public ByteStream {
       queue_.pop_front();
     }
     write_watch_.Cancel();
-    const std::shared_ptr<const Handlers> running = handlers_;
-    if (running->on_drained) running->on_drained();
+    owner_->OnDrained();
   }
 
   /// The peer's last bytes may still be unread, and they explain why it left: reads them first.
@@ -155,8 +153,7 @@ class ChannelStream : public ByteStream {
     later_.Cancel();
     DropQueue();
     channel_->Close(status.ok());
-    const std::shared_ptr<const Handlers> running = handlers_;
-    if (running->on_closed) running->on_closed(std::move(status));
+    owner_->OnClosed(std::move(status));
   }
 
   void DropQueue() {
@@ -167,7 +164,7 @@ class ChannelStream : public ByteStream {
 
   Loop& loop_;
   const std::unique_ptr<IoChannel> channel_;
-  std::shared_ptr<const Handlers> handlers_;  // shared with the call of one that is in progress
+  Owner* owner_ = nullptr;  // once started
   State state_ = State::kNotStarted;
   Watch read_watch_;  // inactive: the owner has paused reading
   Watch write_watch_;

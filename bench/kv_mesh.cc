@@ -136,7 +136,7 @@ class CountingStream : public ByteStream {
  public:
   CountingStream(std::unique_ptr<ByteStream> stream, Counting& counting)
       : stream_(std::move(stream)), counting_(counting) {}
-  void Start(Handlers handlers) override { stream_->Start(std::move(handlers)); }
+  void Start(Owner& owner) override { stream_->Start(owner); }
   void Write(std::string bytes) override {
     counting_.sent_bytes += bytes.size();
     stream_->Write(std::move(bytes));

@@ -140,97 +140,83 @@ StagedStream::StagedStream(Loop& loop, std::unique_ptr<ByteStream> inner)
 
 void StagedStream::Scan(ScanHandlers handlers) {
   scan_ = std::make_shared<ScanHandlers>(std::move(handlers));
-  Handlers inner;
-  inner.on_data = [this](ByteView bytes) { OnData(bytes); };
-  inner.on_drained = [this] {
-    const auto held = handlers_;
-    if (is_passing_ && held->on_drained) held->on_drained();
-  };
-  inner.on_closed = [this](Status why) { OnClosed(std::move(why)); };
-  inner_->Start(std::move(inner));
+  inner_->Start(*this);
 }
 
 void StagedStream::OnData(ByteView bytes) {
-  if (is_passing_ && kept_.empty()) {
-    const auto held = handlers_;
-    held->on_data(bytes);
-    return;
-  }
+  if (owner_ != nullptr && kept_.empty()) return owner_->OnData(bytes);
   if (is_found_) {
     kept_ += bytes;
     return;
   }
   pending_ += bytes;
-  TakeLines();
+  TakeLine();
 }
 
-void StagedStream::TakeLines() {
+void StagedStream::OnDrained() {
+  if (owner_ != nullptr) owner_->OnDrained();
+}
+
+// One at a time: on_line may drop the stream.
+void StagedStream::TakeLine() {
   const auto held = scan_;
-  for (;;) {
-    const size_t end = pending_.find('\n');
-    if (end == std::string::npos) break;
+  size_t end = 0;
+  while ((end = pending_.find('\n')) != std::string::npos) {
     const BootstrapLine line = ParseBootstrapLine(ByteView(pending_).substr(0, end));
     const bool is_ours =
         line.kind == BootstrapLine::Kind::kNeedsAgent || line.kind == BootstrapLine::Kind::kFailed;
     if (!is_ours) kept_.append(pending_, 0, end + 1);
     pending_.erase(0, end + 1);
-    if (line.kind == BootstrapLine::Kind::kAgentSpeaks) {
-      is_found_ = true;
+    if (line.kind == BootstrapLine::Kind::kNoise) continue;
+    is_found_ = line.kind == BootstrapLine::Kind::kAgentSpeaks;
+    if (is_found_) {
+      later_.Cancel();
       kept_ += std::exchange(pending_, {});
       inner_->SetReading(false);
+    } else {
+      later_ = loop_.After(Duration::zero(), [this] { TakeLine(); });
     }
-    if (line.kind != BootstrapLine::Kind::kNoise) held->on_line(line);
-    const bool is_destroyed = held.use_count() == 1;
-    if (is_destroyed || is_found_) return;
+    return held->on_line(line);
   }
+  if (is_closed_) return held->on_closed(std::move(closed_));
   if (kept_.size() + pending_.size() > kMaxNoise) {
     inner_->SetReading(false);
-    OnClosed({ErrorCode::kProtocolError,
-              "its shell printed over 64 KiB before any agent announced itself",
-              "check what the shell's start-up files print for logins without a terminal"});
+    is_closed_ = true;
+    held->on_closed({ErrorCode::kProtocolError,
+                     "its shell printed over 64 KiB before any agent announced itself",
+                     "check what the shell's start-up files print for logins without a terminal"});
   }
 }
 
 void StagedStream::OnClosed(Status why) {
   if (std::exchange(is_closed_, true)) return;
-  if (is_passing_ && kept_.empty()) {
-    const auto held = handlers_;
-    held->on_closed(std::move(why));
-  } else if (is_found_) {
-    closed_ = std::move(why);
-  } else {
-    const auto held = scan_;
-    held->on_closed(std::move(why));
-  }
+  if (owner_ != nullptr && kept_.empty()) return owner_->OnClosed(std::move(why));
+  closed_ = std::move(why);
+  if (!is_found_) TakeLine();
 }
 
-void StagedStream::Start(Handlers handlers) {
-  handlers_ = std::make_shared<Handlers>(std::move(handlers));
-  is_passing_ = true;
-  deliver_ = loop_.After(Duration::zero(), [this] { Deliver(); });
+void StagedStream::Start(ByteStream::Owner& owner) {
+  owner_ = &owner;
+  later_ = loop_.After(Duration::zero(), [this] { Deliver(); });
 }
 
 void StagedStream::SetReading(bool is_reading) {
   const bool was_reading = std::exchange(wants_reading_, is_reading);
   if (kept_.empty()) {
     inner_->SetReading(is_reading);
-  } else if (is_reading && !was_reading && is_passing_) {
-    deliver_ = loop_.After(Duration::zero(), [this] { Deliver(); });
+  } else if (is_reading && !was_reading && owner_ != nullptr) {
+    later_ = loop_.After(Duration::zero(), [this] { Deliver(); });
   }
 }
 
 void StagedStream::Deliver() {
   if (!wants_reading_ || kept_.empty()) return;
-  const auto held = handlers_;
-  const std::string kept = std::exchange(kept_, {});
-  held->on_data(kept);
-  const bool is_destroyed = held.use_count() == 1;
-  if (is_destroyed) return;
   if (is_closed_) {
-    held->on_closed(std::move(closed_));
+    later_ = loop_.After(Duration::zero(), [this] { owner_->OnClosed(std::move(closed_)); });
   } else {
-    inner_->SetReading(wants_reading_);
+    inner_->SetReading(true);
   }
+  owner_->OnData(std::exchange(kept_, {}));
 }
 
 }  // namespace hvdray

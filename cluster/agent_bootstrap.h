@@ -71,7 +71,7 @@ BootstrapLine ParseBootstrapLine(std::string_view line);
 /// The stdio of a remote shell. Carries the dialogue first, and the agent's link once the agent has
 /// announced itself. As a ByteStream it replays the noise and the announcement first, so its user
 /// sees the same bytes as from an agent that was installed already. Threads: the loop's.
-class StagedStream : public ByteStream {
+class StagedStream : public ByteStream, private ByteStream::Owner {
  public:
   struct ScanHandlers {
     /// Called for NeedsAgent (answer it with Write()), Failed and AgentSpeaks. AgentSpeaks is the
@@ -87,30 +87,29 @@ class StagedStream : public ByteStream {
   /// Starts reading the shell's output. Call once, before Start().
   void Scan(ScanHandlers handlers);
 
-  void Start(Handlers handlers) override;
+  void Start(ByteStream::Owner& owner) override;
   void Write(std::string bytes) override { inner_->Write(std::move(bytes)); }
   size_t QueuedBytes() const override { return inner_->QueuedBytes(); }
   void SetReading(bool is_reading) override;
 
  private:
-  void OnData(ByteView bytes);
-  void OnClosed(Status why);
-  void TakeLines();
+  void OnData(ByteView bytes) override;
+  void OnDrained() override;
+  void OnClosed(Status why) override;
+  void TakeLine();
   void Deliver();
 
   Loop& loop_;
   std::unique_ptr<ByteStream> inner_;
-  // Shared with the call in progress only.
-  std::shared_ptr<const ScanHandlers> scan_;
-  std::shared_ptr<const Handlers> handlers_;
+  std::shared_ptr<const ScanHandlers> scan_;  // shared with the call in progress
+  ByteStream::Owner* owner_ = nullptr;        // since Start()
   std::string kept_;     // for Start(): noise, the announcement and what follows it
-  std::string pending_;  // an unfinished line
+  std::string pending_;  // lines that were not looked at yet
   bool is_found_ = false;
-  bool is_passing_ = false;
   bool wants_reading_ = true;
   bool is_closed_ = false;
   Status closed_;
-  Watch deliver_;
+  Watch later_;  // the next line, or what was kept
 };
 
 }  // namespace hvdray

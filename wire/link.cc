@@ -78,7 +78,7 @@ bool MayBeSentBy(LinkRole role, MessageType type) {
   return false;
 }
 
-class StreamLink : public Link {
+class StreamLink : public Link, private ByteStream::Owner {
  public:
   StreamLink(Loop& loop, LinkRole role, std::unique_ptr<ByteStream> stream)
       : loop_(loop),
@@ -86,11 +86,9 @@ class StreamLink : public Link {
         stream_(std::move(stream)),
         decoder_(role == LinkRole::kLauncher ? kMaxAgentHello : kMaxLauncherHello) {}
 
-  void Start(Owner& owner) override {
+  void Start(Link::Owner& owner) override {
     owner_ = &owner;
-    stream_->Start({.on_data = [this](ByteView bytes) { OnData(bytes); },
-                    .on_drained = [this] { OnDrained(); },
-                    .on_closed = [this](const Status& status) { OnStreamClosed(status); }});
+    stream_->Start(*this);
     is_started_ = true;
     if (role_ == LinkRole::kLauncher) {
       scanner_.emplace();
@@ -166,7 +164,7 @@ class StreamLink : public Link {
  private:
   enum class State : uint8_t { kOpen, kClosing, kClosed };
 
-  void OnData(ByteView bytes) {
+  void OnData(ByteView bytes) override {
     if (monitor_) monitor_->OnBytes();
     if (state_ != State::kOpen) return;
     if (scanner_ && !Scan(bytes)) return;
@@ -288,7 +286,7 @@ class StreamLink : public Link {
     if (!is_started_ || stream_->QueuedBytes() == 0) FinishClose();
   }
 
-  void OnDrained() {
+  void OnDrained() override {
     Pump();
     FinishCloseIfSent();
     NotifyRoom();
@@ -356,7 +354,7 @@ class StreamLink : public Link {
     });
   }
 
-  void OnStreamClosed(const Status& status) {
+  void OnClosed(Status status) override {
     if (state_ == State::kClosing) return FinishClose();
     if (state_ == State::kClosed) return;
     if (scanner_) {
@@ -393,7 +391,7 @@ class StreamLink : public Link {
   Loop& loop_;
   const LinkRole role_;
   std::unique_ptr<ByteStream> stream_;
-  Owner* owner_ = nullptr;                      // since Start()
+  Link::Owner* owner_ = nullptr;                // since Start()
   std::optional<AnnouncementScanner> scanner_;  // while the launcher waits for the announcement
   FrameDecoder decoder_;
   SendLanes lanes_;

@@ -17,11 +17,7 @@ constexpr size_t kMaxShown = 120;  // of an invalid line
 RayBroker::RayBroker(std::unique_ptr<ByteStream> stream, Handlers handlers)
     : stream_(std::move(stream)), handlers_(std::move(handlers)) {}
 
-void RayBroker::Start() {
-  stream_->Start({.on_data = [this](ByteView bytes) { OnData(bytes); },
-                  .on_drained = {},
-                  .on_closed = [this](Status why) { OnStreamClosed(std::move(why)); }});
-}
+void RayBroker::Start() { stream_->Start(*this); }
 
 void RayBroker::OnData(ByteView bytes) {
   while (!is_closed_) {
@@ -61,7 +57,7 @@ Status RayBroker::OnLine(const std::string& line) {
   return {};
 }
 
-void RayBroker::OnStreamClosed(Status why) {
+void RayBroker::OnClosed(Status why) {
   if (why.ok()) why = Status(ErrorCode::kRayFailed, "ray_driver.py has ended");
   Close(std::move(why)
             .WithCode(ErrorCode::kRayFailed)

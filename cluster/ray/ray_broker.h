@@ -15,7 +15,7 @@ namespace hvdray {
 
 /// Destroying it closes the pipe: Python then ends all agents, releases all groups and exits with
 /// this process's exit code. Threads: the loop's.
-class RayBroker {
+class RayBroker final : private ByteStream::Owner {
  public:
   /// Each may be empty. on_hello comes first, and once; only on_closed may destroy the broker.
   struct Handlers {
@@ -55,9 +55,9 @@ class RayBroker {
   void CloseEndpoint(int endpoint);
 
  private:
-  void OnData(ByteView bytes);
+  void OnData(ByteView bytes) override;
   Status OnLine(const std::string& line);
-  void OnStreamClosed(Status why);
+  void OnClosed(Status why) override;
   void Close(Status why);
   void Say(std::string text);
 

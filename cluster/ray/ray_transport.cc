@@ -57,7 +57,7 @@ class RayTransport::EndpointStream final : public ByteStream {
   }
   EndpointStream(const EndpointStream&) = delete;
   EndpointStream& operator=(const EndpointStream&) = delete;
-  void Start(Handlers handlers) override { stream_->Start(std::move(handlers)); }
+  void Start(Owner& owner) override { stream_->Start(owner); }
   void Write(std::string bytes) override { stream_->Write(std::move(bytes)); }
   size_t QueuedBytes() const override { return stream_->QueuedBytes(); }
   void SetReading(bool is_reading) override { stream_->SetReading(is_reading); }

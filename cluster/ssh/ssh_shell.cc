@@ -36,7 +36,7 @@ constexpr int kReceivesPerTurn = 4;  // so that one busy host does not starve th
 constexpr size_t kUnsentBytes = size_t{256} << 10;
 constexpr size_t kMaxLineBytes = 4096;
 
-/// What stream and process share. Either may go first. Keeps itself, and with it the handlers,
+/// What stream and process share. Either may go first. Keeps itself, and with it the callbacks,
 /// while one of them runs.
 class Command : public std::enable_shared_from_this<Command> {
  public:
@@ -44,7 +44,7 @@ class Command : public std::enable_shared_from_this<Command> {
       : loop_(loop), session_(std::move(session)), options_(std::move(options)) {}
 
   // The stream's side.
-  void Start(ByteStream::Handlers handlers);
+  void Start(ByteStream::Owner& owner);
   void Write(std::string bytes);
   size_t QueuedBytes() const {
     return queued_bytes_ + (session_ == nullptr ? 0 : session_->unsent_bytes());
@@ -88,7 +88,7 @@ class Command : public std::enable_shared_from_this<Command> {
   Loop& loop_;
   std::unique_ptr<SshSession> session_;  // null once the connection is closed
   const SshCommandOptions options_;
-  std::optional<ByteStream::Handlers> handlers_;
+  ByteStream::Owner* owner_ = nullptr;  // once started
   std::function<void(Status)> on_exit_;
   std::optional<Status> exit_;  // how the command ended
   Status broken_;               // why the connection is unusable
@@ -105,12 +105,12 @@ class Command : public std::enable_shared_from_this<Command> {
   bool has_process_ = true;
   bool is_started_ = false;
   bool is_reading_ = false;
-  bool is_closed_ = false;   // on_closed has been called
+  bool is_closed_ = false;   // OnClosed() has been called
   bool has_waited_ = false;  // a Write() could not be sent at once
 };
 
-void Command::Start(ByteStream::Handlers handlers) {
-  handlers_ = std::move(handlers);
+void Command::Start(ByteStream::Owner& owner) {
+  owner_ = &owner;
   is_started_ = true;
   is_reading_ = true;
   has_waited_ = !queue_.empty();
@@ -205,7 +205,7 @@ void Command::Deliver() {
         session_->Read(SshSession::Output::kStdout, buffer.data(), buffer.size());
     if (!n.ok()) return Break(n.status());
     if (*n == 0) return;
-    if (is_stream_open() && handlers_->on_data) handlers_->on_data(ByteView(buffer.data(), *n));
+    if (is_stream_open()) owner_->OnData(ByteView(buffer.data(), *n));
     if (session_ == nullptr) return;
   }
 }
@@ -258,7 +258,7 @@ void Command::Pump() {
 void Command::CheckDrained() {
   if (!has_waited_ || QueuedBytes() > 0 || !broken_.ok()) return;
   has_waited_ = false;
-  if (is_stream_open() && handlers_->on_drained) handlers_->on_drained();
+  if (is_stream_open()) owner_->OnDrained();
 }
 
 void Command::CheckEnd() {
@@ -300,7 +300,7 @@ void Command::CloseStream(const Status& status) {
   is_closed_ = true;
   queue_.clear();
   queued_bytes_ = 0;
-  if (has_stream_ && handlers_->on_closed) handlers_->on_closed(status);
+  if (has_stream_) owner_->OnClosed(status);
 }
 
 /// The command has ended, or is unreachable for good.
@@ -341,7 +341,7 @@ class SshStream : public ByteStream {
  public:
   explicit SshStream(std::shared_ptr<Command> command) : command_(std::move(command)) {}
   ~SshStream() override { command_->DropStream(); }
-  void Start(Handlers handlers) override { command_->Start(std::move(handlers)); }
+  void Start(Owner& owner) override { command_->Start(owner); }
   void Write(std::string bytes) override { command_->Write(std::move(bytes)); }
   size_t QueuedBytes() const override { return command_->QueuedBytes(); }
   void SetReading(bool is_reading) override { command_->SetReading(is_reading); }

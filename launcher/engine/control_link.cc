@@ -98,19 +98,19 @@ void ControlLink::Begin(UniqueFd socket, std::optional<int> peer) {
   UniqueFd writer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
   stream_ = MakeDescriptorStream(loop_, std::move(socket), std::move(writer),
                                  [this](UniqueFd fd) { descriptors_.push_back(std::move(fd)); });
-  ByteStream::Handlers handlers;
-  handlers.on_data = [this](ByteView bytes) {
-    if (is_closed_) return;
-    Status status = reader_.Feed(bytes);
-    if (status.ok() && descriptors_.size() > kMostDescriptors) {
-      status = {ErrorCode::kProtocolError, "descriptors that no request takes"};
-    }
-    if (!status.ok()) End(std::move(status));
-  };
-  handlers.on_drained = [this] { TellRoom(); };
-  handlers.on_closed = [this](const Status&) { End({}); };
-  stream_->Start(std::move(handlers));
+  stream_->Start(*this);
 }
+
+void ControlLink::OnData(ByteView bytes) {
+  if (is_closed_) return;
+  Status status = reader_.Feed(bytes);
+  if (status.ok() && descriptors_.size() > kMostDescriptors) {
+    status = {ErrorCode::kProtocolError, "descriptors that no request takes"};
+  }
+  if (!status.ok()) End(std::move(status));
+}
+
+void ControlLink::OnClosed(Status /*why*/) { End({}); }
 
 Status ControlLink::OnMessage(std::string_view type, const Json& head, uint64_t blob) {
   HVDRAY_ASSIGN_OR_RETURN(ControlRequest request, ReadControlRequest(type, head, blob, grace_));

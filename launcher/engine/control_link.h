@@ -24,7 +24,7 @@ namespace hvdray {
 inline constexpr int64_t kControlWindowBytes = int64_t{64} << 20;
 
 /// One client. Threads: the loop's. Handlers may not destroy it.
-class ControlLink {
+class ControlLink final : private ByteStream::Owner {
  public:
   struct Handlers {
     /// In order; the first one is Hello. Credit is not among them.
@@ -59,6 +59,9 @@ class ControlLink {
  private:
   ControlLink(Loop& loop, Duration grace, Handlers handlers);
   void Begin(UniqueFd socket, std::optional<int> peer);
+  void OnData(ByteView bytes) override;
+  void OnDrained() override { TellRoom(); }
+  void OnClosed(Status why) override;
   Status OnMessage(std::string_view type, const Json& head, uint64_t blob);
   Status OnBlob(ByteView piece, uint64_t left);
   Status Take(ControlRequest request);

@@ -39,15 +39,13 @@ RecordedClient::RecordedClient(Loop& loop, UniqueFd recording, UniqueFd socket, 
 }
 
 void RecordedClient::Start() {
-  ByteStream::Handlers handlers;
-  handlers.on_data = [this](ByteView bytes) {
-    if (has_failed_) return;
-    if (const Status status = reader_.Feed(bytes); !status.ok()) Fail(status);
-  };
-  handlers.on_drained = [this] { SayMore(); };
-  handlers.on_closed = [this](const Status&) { End(); };
-  stream_->Start(std::move(handlers));
+  stream_->Start(*this);
   SayMore();
+}
+
+void RecordedClient::OnData(ByteView bytes) {
+  if (has_failed_) return;
+  if (const Status status = reader_.Feed(bytes); !status.ok()) Fail(status);
 }
 
 void RecordedClient::SayMore() {

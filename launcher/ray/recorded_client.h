@@ -20,7 +20,7 @@
 namespace hvdray {
 
 /// Says bye once its gang has ended or can't start. Threads: the loop's. Loop outlives it.
-class RecordedClient {
+class RecordedClient final : private ByteStream::Owner {
  public:
   struct Handlers {
     /// A whole message of the session, but neither hello nor bye. Errors end the client: the others
@@ -42,6 +42,9 @@ class RecordedClient {
   int exit_code() const { return exit_code_; }
 
  private:
+  void OnData(ByteView bytes) override;
+  void OnDrained() override { SayMore(); }
+  void OnClosed(Status /*why*/) override { End(); }
   void SayMore();
   void Say(const Json& head);
   Status OnMessage(std::string_view type, const Json& head, uint64_t blob);

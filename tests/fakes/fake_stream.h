@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ByteStream whose network is the test: what was written leaves, splits, stalls, is lost or comes
-// late by hand. Like the real ones it calls no handler from within its own methods.
+// late by hand. Like the real ones it calls no owner from within its own methods.
 #ifndef HVDRAY_TESTS_FAKES_FAKE_STREAM_H_
 #define HVDRAY_TESTS_FAKES_FAKE_STREAM_H_
 
@@ -28,23 +28,21 @@ class FakeWire {
   }
   /// What waited while reading was paused.
   void Flush(size_t piece = SIZE_MAX) {
-    const auto handlers = handlers_;
-    while (!arrived_.empty() && is_reading_ && handlers_ != nullptr) {
+    while (!arrived_.empty() && is_reading_ && owner_ != nullptr) {
       const std::string part = arrived_.substr(0, piece);
       arrived_.erase(0, part.size());
-      handlers->on_data(part);
+      owner_->OnData(part);
     }
   }
   /// From now on the system takes only so many bytes; the rest is queued until Drain().
   void SetRoom(size_t bytes) { room_ = bytes; }
-  /// All that is queued leaves, and so does what on_drained writes, up to `room` bytes.
+  /// All that is queued leaves, and so does what OnDrained() writes, up to `room` bytes.
   void Drain(size_t room = SIZE_MAX) {
     room_ = room;
     if (queued_.empty()) return;
     const std::string waiting = std::exchange(queued_, {});
     Take(waiting);
-    const auto handlers = handlers_;
-    if (queued_.empty() && handlers != nullptr && handlers->on_drained) handlers->on_drained();
+    if (queued_.empty() && owner_ != nullptr) owner_->OnDrained();
   }
   /// What has left and was not taken before, at most `limit` bytes: to be delivered elsewhere,
   /// late, in part, or not at all.
@@ -55,8 +53,8 @@ class FakeWire {
   }
   /// The peer or the network ends the connection.
   void Close(const Status& status) {
-    const auto handlers = std::exchange(handlers_, nullptr);
-    if (handlers != nullptr && handlers->on_closed) handlers->on_closed(status);
+    ByteStream::Owner* const owner = std::exchange(owner_, nullptr);
+    if (owner != nullptr) owner->OnClosed(status);
   }
   bool is_destroyed() const { return is_destroyed_; }
   bool is_reading() const { return is_reading_; }
@@ -71,7 +69,7 @@ class FakeWire {
     queued_ += bytes.substr(count);
   }
 
-  std::shared_ptr<ByteStream::Handlers> handlers_;  // kept by the call that runs, too
+  ByteStream::Owner* owner_ = nullptr;  // while the stream is started and open
   std::string arrived_;
   std::string sent_;
   std::string queued_;
@@ -85,10 +83,10 @@ class FakeStream : public ByteStream {
   explicit FakeStream(std::shared_ptr<FakeWire> wire) : wire_(std::move(wire)) {}
   ~FakeStream() override {
     wire_->is_destroyed_ = true;
-    wire_->handlers_ = nullptr;
+    wire_->owner_ = nullptr;
   }
-  void Start(Handlers handlers) override {
-    wire_->handlers_ = std::make_shared<Handlers>(std::move(handlers));
+  void Start(Owner& owner) override {
+    wire_->owner_ = &owner;
     wire_->is_reading_ = true;
   }
   void Write(std::string bytes) override {

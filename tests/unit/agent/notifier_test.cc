@@ -10,6 +10,7 @@
 
 #include "base/byte_stream.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/stream_owner.h"
 #include "tests/fakes/test_sockets.h"
 
 namespace hvdray {
@@ -85,7 +86,7 @@ class FakeService {
     streams_.push_back(MakeFdStream(loop_, std::move(fd), std::move(copy)));
     ++open_;
     most_open_ = std::max(most_open_, open_);
-    ByteStream::Handlers handlers;
+    StreamFunctions handlers;
     handlers.on_data = [this, index](ByteView bytes) {
       received_[index] += bytes;
       if (received_[index].size() < kFrameBytes || !answer_) return;
@@ -100,7 +101,7 @@ class FakeService {
       --open_;
       streams_[index].reset();
     };
-    streams_[index]->Start(std::move(handlers));
+    StartStream(*streams_[index], std::move(handlers));
   }
 
   static constexpr size_t kFrameBytes = 36 + 94;

@@ -9,6 +9,7 @@
 #include "base/byte_stream.h"
 #include "base/passed_descriptors.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/stream_owner.h"
 
 namespace hvdray {
 namespace {
@@ -23,9 +24,9 @@ class FdStreamTest : public testing::Test {
   }
 
   void Start() {
-    stream_->Start({.on_data = [this](ByteView bytes) { got_ += bytes; },
-                    .on_drained = [this] { ++drained_; },
-                    .on_closed = [this](const Status& status) { closed_ = status; }});
+    StartStream(*stream_, {.on_data = [this](ByteView bytes) { got_ += bytes; },
+                           .on_drained = [this] { ++drained_; },
+                           .on_closed = [this](const Status& status) { closed_ = status; }});
   }
 
   /// What the peer can read now.
@@ -143,13 +144,10 @@ TEST_F(FdStreamTest, PausedReadingLeavesTheBytesWithThePeer) {
 }
 
 TEST_F(FdStreamTest, PauseWithinOnDataHoldsFromTheNextBytesOn) {
-  stream_->Start({.on_data =
-                      [this](ByteView bytes) {
-                        got_ += bytes;
-                        stream_->SetReading(false);
-                      },
-                  .on_drained = nullptr,
-                  .on_closed = nullptr});
+  StartStream(*stream_, {.on_data = [this](ByteView bytes) {
+    got_ += bytes;
+    stream_->SetReading(false);
+  }});
   ASSERT_TRUE(WriteAll(peer_.get(), "one").ok());
   ASSERT_TRUE(RunUntil(*loop_, [&] { return got_ == "one"; }));
   ASSERT_TRUE(WriteAll(peer_.get(), "two").ok());
@@ -191,14 +189,10 @@ TEST_F(FdStreamTest, QueueOfAPeerThatWentAwayIsDropped) {
 
 TEST_F(FdStreamTest, MayBeDestroyedInOnData) {
   const std::string capture(100, 'x');
-  stream_->Start({.on_data =
-                      [this, capture](ByteView bytes) {
-                        stream_.reset();
-                        got_ =
-                            std::string(bytes) + capture[99];  // the function must still be there
-                      },
-                  .on_drained = nullptr,
-                  .on_closed = nullptr});
+  StartStream(*stream_, {.on_data = [this, capture](ByteView bytes) {
+    stream_.reset();
+    got_ = std::string(bytes) + capture[99];  // the function must still be there
+  }});
   ASSERT_TRUE(WriteAll(peer_.get(), "a").ok());
   EXPECT_TRUE(RunUntil(*loop_, [&] { return got_ == "ax"; }));
   EXPECT_EQ(stream_, nullptr);
@@ -206,13 +200,10 @@ TEST_F(FdStreamTest, MayBeDestroyedInOnData) {
 
 TEST_F(FdStreamTest, MayBeDestroyedInOnDrained) {
   const std::string capture(100, 'x');
-  stream_->Start({.on_data = nullptr,
-                  .on_drained =
-                      [this, capture] {
-                        stream_.reset();
-                        got_ = capture;
-                      },
-                  .on_closed = nullptr});
+  StartStream(*stream_, {.on_drained = [this, capture] {
+    stream_.reset();
+    got_ = capture;
+  }});
   stream_->Write(std::string(1'000'000, 'x'));
   EXPECT_TRUE(RunUntil(*loop_, [&] {
     ReadPeer();
@@ -223,13 +214,11 @@ TEST_F(FdStreamTest, MayBeDestroyedInOnDrained) {
 
 TEST_F(FdStreamTest, MayBeDestroyedInOnClosed) {
   const std::string capture(100, 'x');
-  stream_->Start({.on_data = nullptr,
-                  .on_drained = nullptr,
-                  .on_closed = [this, capture](const Status& status) {
-                    stream_.reset();
-                    closed_ = status;
-                    got_ = capture;
-                  }});
+  StartStream(*stream_, {.on_closed = [this, capture](const Status& status) {
+    stream_.reset();
+    closed_ = status;
+    got_ = capture;
+  }});
   peer_.Reset();
   EXPECT_TRUE(RunUntil(*loop_, [&] { return closed_.has_value(); }));
   EXPECT_EQ(got_, capture);

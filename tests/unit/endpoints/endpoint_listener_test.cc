@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "tests/fakes/stream_owner.h"
 #include "tests/unit/endpoints/endpoint_harness.h"
 
 namespace hvdray {
@@ -20,9 +21,8 @@ TEST_F(EndpointListenerTest, AgentOfAnExpectedEndpointArrivesAndBothCanSpeak) {
   ASSERT_TRUE(RunUntil(*loop_, [&] { return agent && arrived_.contains(3); }));
   ASSERT_TRUE(agent->ok()) << agent->status().ToString();
   std::string got;
-  arrived_.at(3).stream->Start(
-      {.on_data = [&](ByteView bytes) { got += bytes; }, .on_drained = {}, .on_closed = {}});
-  (**agent)->Start({.on_data = {}, .on_drained = {}, .on_closed = {}});
+  StartStream(*arrived_.at(3).stream, {.on_data = [&](ByteView bytes) { got += bytes; }});
+  StartStream(***agent, {});
   (**agent)->Write("HVDRAY-AGENT/1");
   EXPECT_TRUE(RunUntil(*loop_, [&] { return got == "HVDRAY-AGENT/1"; }));
   EXPECT_TRUE(arrived_.at(3).peer.ToString().starts_with("127.0.0.1:"));

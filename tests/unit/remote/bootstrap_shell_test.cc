@@ -16,6 +16,7 @@
 #include "cluster/child_process.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/stream_owner.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -52,7 +53,7 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
       has_ended = true;
     });
     bool has_answered = false;
-    ByteStream::Handlers handlers;
+    StreamFunctions handlers;
     handlers.on_data = [&](ByteView bytes) {
       outcome.text += bytes;
       if (has_answered || outcome.text.find("HVDRAY-STAGE/1") == std::string::npos) return;
@@ -64,7 +65,7 @@ class BootstrapShellTest : public testing::TestWithParam<const char*> {
       if (is_cut) loop_->Post([&] { start.stream.reset(); });
     };
     handlers.on_closed = [](const Status&) {};
-    start.stream->Start(std::move(handlers));
+    StartStream(*start.stream, std::move(handlers));
     EXPECT_TRUE(RunUntil(*loop_, [&] { return has_ended; }));
     return outcome;
   }

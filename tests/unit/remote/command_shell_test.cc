@@ -7,6 +7,7 @@
 
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/stream_owner.h"
 
 namespace hvdray {
 namespace {
@@ -128,12 +129,12 @@ TEST(CommandShellTest, RunsTheCommandWithAStreamAndKeepsItsStderr) {
       how = std::move(status);
       has_ended = true;
     });
-    ByteStream::Handlers handlers;
+    StreamFunctions handlers;
     handlers.on_data = [&](ByteView bytes) {
       received += bytes;
       if (received == "ping") loop->Post([&] { running.stream.reset(); });
     };
-    running.stream->Start(std::move(handlers));
+    StartStream(*running.stream, std::move(handlers));
     running.stream->Write("ping");
   });
   ASSERT_TRUE(RunUntil(*loop, [&] { return has_ended; }));

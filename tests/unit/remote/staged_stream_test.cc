@@ -6,6 +6,7 @@
 #include "cluster/agent_bootstrap.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/stream_owner.h"
 
 namespace hvdray {
 namespace {
@@ -24,10 +25,10 @@ class StagedStreamTest : public testing::Test {
     staged_->Scan(std::move(handlers));
   }
   void Start() {
-    ByteStream::Handlers handlers;
+    StreamFunctions handlers;
     handlers.on_data = [this](ByteView bytes) { data_ += bytes; };
     handlers.on_closed = [this](Status why) { closed_.push_back(std::move(why)); };
-    staged_->Start(std::move(handlers));
+    StartStream(*staged_, std::move(handlers));
   }
 
   std::unique_ptr<Loop> loop_;

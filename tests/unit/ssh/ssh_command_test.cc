@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "tests/fakes/fault_catalogue.h"
+#include "tests/fakes/stream_owner.h"
 #include "tests/unit/ssh/ssh_shell_harness.h"
 
 namespace hvdray {
@@ -139,13 +140,12 @@ TEST_F(SshCommandTest, WritingGoesOnWhileReadingIsPaused) {
 TEST_F(SshCommandTest, PauseWithinOnDataHoldsFromTheNextBytesOn) {
   AgentStart start = Run("echo one; read line; echo two").value();
   stream_ = std::move(start.stream);
-  stream_->Start({.on_data =
-                      [this](ByteView bytes) {
-                        got_ += bytes;
-                        stream_->SetReading(false);
-                      },
-                  .on_drained = nullptr,
-                  .on_closed = [this](Status status) { closed_ = std::move(status); }});
+  StartStream(*stream_, {.on_data =
+                             [this](ByteView bytes) {
+                               got_ += bytes;
+                               stream_->SetReading(false);
+                             },
+                         .on_closed = [this](Status status) { closed_ = std::move(status); }});
   ASSERT_TRUE(RunUntil(*loop_, [&] { return got_ == "one\n"; }));
   stream_->Write("\n");
   Settle(*loop_);
@@ -198,13 +198,13 @@ TEST_F(SshCommandTest, StreamAndProcessMayBeDestroyedInAnyOfTheirCallbacks) {
       is_done = capture[99] == 'x';  // the function must still be there
     };
     process_->OnExit([drop](const Status&) { drop("exit"); });
-    stream_->Start({.on_data =
-                        [&, drop](ByteView) {
-                          drop("data");
-                          if (where == "closed" || where == "exit") sshd_.KillSessions();
-                        },
-                    .on_drained = [drop] { drop("drained"); },
-                    .on_closed = [drop](const Status&) { drop("closed"); }});
+    StartStream(*stream_, {.on_data =
+                               [&, drop](ByteView) {
+                                 drop("data");
+                                 if (where == "closed" || where == "exit") sshd_.KillSessions();
+                               },
+                           .on_drained = [drop] { drop("drained"); },
+                           .on_closed = [drop](const Status&) { drop("closed"); }});
     stream_->Write(std::string(5'000'000, 'y'));
     EXPECT_TRUE(RunUntil(*loop_, [&] { return is_done; })) << where;
     Settle(*loop_);
@@ -224,9 +224,7 @@ TEST_F(SshCommandTest, ProcessMayGoFirst) {
 TEST_F(SshCommandTest, ProcessAskedLateAnswersFromTheLoop) {
   AgentStart start = Run("exit 4").value();
   stream_ = std::move(start.stream);
-  stream_->Start({.on_data = nullptr, .on_drained = nullptr, .on_closed = [this](Status status) {
-                    closed_ = std::move(status);
-                  }});
+  StartStream(*stream_, {.on_closed = [this](Status status) { closed_ = std::move(status); }});
   ASSERT_TRUE(RunUntil(*loop_, [&] { return closed_.has_value(); }));
   Settle(*loop_);
   start.process->OnExit([this](Status how) { exit_ = std::move(how); });

@@ -14,6 +14,7 @@
 #include "cluster/ssh/ssh_shell.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/loopback_sshd.h"
+#include "tests/fakes/stream_owner.h"
 
 namespace hvdray {
 
@@ -69,9 +70,9 @@ class SshShellTest : public testing::Test {
     stream_ = std::move(start->stream);
     process_ = std::move(start->process);
     process_->OnExit([this](Status how) { exit_ = std::move(how); });
-    stream_->Start({.on_data = [this](ByteView bytes) { got_ += bytes; },
-                    .on_drained = [this] { ++drained_; },
-                    .on_closed = [this](Status status) { closed_ = std::move(status); }});
+    StartStream(*stream_, {.on_data = [this](ByteView bytes) { got_ += bytes; },
+                           .on_drained = [this] { ++drained_; },
+                           .on_closed = [this](Status status) { closed_ = std::move(status); }});
   }
 
   /// Runs to the end, and returns what the command wrote.

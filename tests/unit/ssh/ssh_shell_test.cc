@@ -11,6 +11,7 @@
 
 #include "cluster/ssh/known_hosts.h"
 #include "tests/fakes/fault_catalogue.h"
+#include "tests/fakes/stream_owner.h"
 #include "tests/unit/ssh/library_leaks.h"
 #include "tests/unit/ssh/ssh_shell_harness.h"
 
@@ -336,19 +337,18 @@ class SshManyTest : public SshShellTest {
     std::vector<std::string> got(running.size());
     std::vector<int> ended;
     for (size_t i = 0; i < running.size(); ++i) {
-      shell().Run(
-          fmt::format("host{}", i), fmt::format("echo {}", i), [&, i](Result<AgentStart> start) {
-            ++answered;
-            ASSERT_TRUE(start.ok()) << start.status().ToString();
-            running[i] = std::move(*start);
-            running[i].process->OnExit([&, i](const Status& how) {
-              EXPECT_TRUE(how.ok()) << how.ToString();
-              ended.push_back(static_cast<int>(i));
-            });
-            running[i].stream->Start({.on_data = [&, i](ByteView bytes) { got[i] += bytes; },
-                                      .on_drained = nullptr,
-                                      .on_closed = nullptr});
-          });
+      shell().Run(fmt::format("host{}", i), fmt::format("echo {}", i),
+                  [&, i](Result<AgentStart> start) {
+                    ++answered;
+                    ASSERT_TRUE(start.ok()) << start.status().ToString();
+                    running[i] = std::move(*start);
+                    running[i].process->OnExit([&, i](const Status& how) {
+                      EXPECT_TRUE(how.ok()) << how.ToString();
+                      ended.push_back(static_cast<int>(i));
+                    });
+                    StartStream(*running[i].stream,
+                                {.on_data = [&, i](ByteView bytes) { got[i] += bytes; }});
+                  });
     }
     ASSERT_TRUE(RunUntil(*loop_, [&] { return ended.size() == running.size(); }))
         << answered << " answered, " << ended.size() << " ended";

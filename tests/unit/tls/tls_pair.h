@@ -18,16 +18,14 @@ namespace hvdray {
 inline Secret TestKey(char fill = 'k') { return Secret(std::string(kTlsKeyBytes, fill)); }
 
 /// What one end has seen of its stream.
-struct StreamLog {
+struct StreamLog final : ByteStream::Owner {
   std::string got;
   int drained = 0;
   std::optional<Status> closed;
 
-  ByteStream::Handlers Handlers() {
-    return {.on_data = [this](ByteView bytes) { got += bytes; },
-            .on_drained = [this] { ++drained; },
-            .on_closed = [this](const Status& status) { closed = status; }};
-  }
+  void OnData(ByteView bytes) override { got += bytes; }
+  void OnDrained() override { ++drained; }
+  void OnClosed(Status why) override { closed = std::move(why); }
 };
 
 class TlsTest : public testing::Test {
@@ -69,8 +67,8 @@ class TlsTest : public testing::Test {
     ASSERT_TRUE(server_->ok()) << server_->status().ToString();
     client_stream_ = std::move((*client_)->stream);
     server_stream_ = std::move((*server_)->stream);
-    client_stream_->Start(at_client_.Handlers());
-    server_stream_->Start(at_server_.Handlers());
+    client_stream_->Start(at_client_);
+    server_stream_->Start(at_server_);
   }
 
   std::unique_ptr<Loop> loop_ = Loop::Create().value();

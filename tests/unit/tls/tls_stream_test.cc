@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "tests/fakes/stream_owner.h"
 #include "tests/unit/tls/tls_pair.h"
 
 namespace hvdray {
@@ -27,8 +28,8 @@ TEST_F(TlsStreamTest, WhatIsWrittenBeforeStartLeavesAfterIt) {
   server_stream_ = std::move((*server_)->stream);
   client_stream_->Write("early");
   EXPECT_EQ(client_stream_->QueuedBytes(), 5u);
-  client_stream_->Start(at_client_.Handlers());
-  server_stream_->Start(at_server_.Handlers());
+  client_stream_->Start(at_client_);
+  server_stream_->Start(at_server_);
   EXPECT_TRUE(RunUntil(*loop_, [&] { return at_server_.got == "early"; }));
   EXPECT_EQ(at_client_.drained, 1);
 }
@@ -97,14 +98,11 @@ TEST_F(TlsStreamTest, PauseWithinOnDataHoldsFromTheNextBytesOn) {
   ASSERT_TRUE(BothAreDone());
   client_stream_ = std::move((*client_)->stream);
   server_stream_ = std::move((*server_)->stream);
-  client_stream_->Start(at_client_.Handlers());
-  server_stream_->Start({.on_data =
-                             [this](ByteView bytes) {
-                               at_server_.got += bytes;
-                               server_stream_->SetReading(false);
-                             },
-                         .on_drained = nullptr,
-                         .on_closed = nullptr});
+  client_stream_->Start(at_client_);
+  StartStream(*server_stream_, {.on_data = [this](ByteView bytes) {
+    at_server_.got += bytes;
+    server_stream_->SetReading(false);
+  }});
   client_stream_->Write("one");
   ASSERT_TRUE(RunUntil(*loop_, [&] { return at_server_.got == "one"; }));
   client_stream_->Write("two");
@@ -141,7 +139,7 @@ TEST_F(TlsStreamTest, ConnectionThatIsCutMayHaveLostSomethingAndSaysSo) {
   StartServer();
   ASSERT_TRUE(BothAreDone());
   client_stream_ = std::move((*client_)->stream);
-  client_stream_->Start(at_client_.Handlers());
+  client_stream_->Start(at_client_);
   ::shutdown(hold.get(), SHUT_RDWR);  // as when the process is killed: no close_notify
   ASSERT_TRUE(RunUntil(*loop_, [&] { return at_client_.closed.has_value(); }));
   EXPECT_EQ(at_client_.closed->code(), ErrorCode::kAgentLost);
@@ -153,7 +151,7 @@ TEST_F(TlsStreamTest, ForeignBytesBehindTheHandshakeEndTheStream) {
   StartServer();
   ASSERT_TRUE(BothAreDone());
   server_stream_ = std::move((*server_)->stream);
-  server_stream_->Start(at_server_.Handlers());
+  server_stream_->Start(at_server_);
   ASSERT_TRUE(WriteAll(hold.get(), "this is no record at all").ok());
   ASSERT_TRUE(RunUntil(*loop_, [&] { return at_server_.closed.has_value(); }));
   EXPECT_EQ(at_server_.closed->code(), ErrorCode::kProtocolError);
@@ -182,7 +180,7 @@ TEST_F(TlsStreamTest, MayBeDestroyedInEachOfItsHandlers) {
     ASSERT_TRUE(BothAreDone());
     client_stream_ = std::move((*client_)->stream);
     server_stream_ = std::move((*server_)->stream);
-    server_stream_->Start(at_server_.Handlers());
+    server_stream_->Start(at_server_);
     std::string seen;
     const auto end = [this, &seen, capture](bool is_it) {
       if (!is_it) return;
@@ -190,9 +188,9 @@ TEST_F(TlsStreamTest, MayBeDestroyedInEachOfItsHandlers) {
       seen = capture;  // the function must still be there
     };
     const std::string_view which = when;
-    client_stream_->Start({.on_data = [=](ByteView) { end(which == "data"); },
-                           .on_drained = [=] { end(which == "drained"); },
-                           .on_closed = [=](const Status&) { end(which == "closed"); }});
+    StartStream(*client_stream_, {.on_data = [=](ByteView) { end(which == "data"); },
+                                  .on_drained = [=] { end(which == "drained"); },
+                                  .on_closed = [=](const Status&) { end(which == "closed"); }});
     client_stream_->Write(std::string(3'000'000, 'x'));
     server_stream_->Write("y");
     if (which == "closed") server_stream_.reset();

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cluster/this_machine.h"
+#include "tests/fakes/stream_owner.h"
 
 namespace hvdray {
 namespace {
@@ -63,12 +64,12 @@ TEST(LocalTransportTest, CarriesBytesBothWaysAndTellsHowTheCarrierEnded) {
       ended = std::move(how);
       loop->Stop();
     });
-    ByteStream::Handlers handlers;
+    StreamFunctions handlers;
     handlers.on_data = [&](ByteView bytes) {
       received += bytes;
       if (received == "ping") loop->Post([&] { running.stream.reset(); });
     };
-    running.stream->Start(std::move(handlers));
+    StartStream(*running.stream, std::move(handlers));
     running.stream->Write("ping");
   });
   loop->Run();
@@ -84,10 +85,10 @@ TEST(LocalTransportTest, TheAgentGetsItsArguments) {
   transport->Start("localhost", [&](Result<AgentStart> start) {
     ASSERT_TRUE(start.ok()) << start.status().ToString();
     running = std::move(start).value();
-    ByteStream::Handlers handlers;
+    StreamFunctions handlers;
     handlers.on_data = [&](ByteView bytes) { received += bytes; };
     handlers.on_closed = [&](const Status&) { loop->Stop(); };
-    running.stream->Start(std::move(handlers));
+    StartStream(*running.stream, std::move(handlers));
   });
   loop->Run();
   EXPECT_EQ(received, "--one and two\n");

@@ -6,6 +6,7 @@
 #include "tests/fakes/faulty_link.h"
 #include "tests/fakes/link_calls.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/stream_owner.h"
 #include "wire/message_codec.h"
 
 namespace hvdray::wire {
@@ -15,9 +16,7 @@ TEST(FakeStreamTest, DeliversInPiecesAndHoldsWhilePaused) {
   auto [stream, wire] = FakeWire::Make();
   wire->Deliver("early");
   std::string pieces;
-  stream->Start({.on_data = [&](ByteView bytes) { pieces.append(bytes) += '|'; },
-                 .on_drained = nullptr,
-                 .on_closed = nullptr});
+  StartStream(*stream, {.on_data = [&](ByteView bytes) { pieces.append(bytes) += '|'; }});
   wire->Flush(2);
   EXPECT_EQ(pieces, "ea|rl|y|");
   stream->SetReading(false);
@@ -31,7 +30,7 @@ TEST(FakeStreamTest, DeliversInPiecesAndHoldsWhilePaused) {
 TEST(FakeStreamTest, QueuesWhatHasNoRoomAndTellsWhenItDrained) {
   auto [stream, wire] = FakeWire::Make();
   int drained = 0;
-  stream->Start({.on_data = nullptr, .on_drained = [&] { ++drained; }, .on_closed = nullptr});
+  StartStream(*stream, {.on_drained = [&] { ++drained; }});
   wire->SetRoom(3);
   stream->Write("abcde");
   stream->Write("fg");
@@ -49,10 +48,8 @@ TEST(FakeStreamTest, CarryMovesBytesFromOneStreamToAnother) {
   auto [one, one_wire] = FakeWire::Make();
   auto [two, two_wire] = FakeWire::Make();
   std::string got;
-  one->Start({.on_data = nullptr, .on_drained = nullptr, .on_closed = nullptr});
-  two->Start({.on_data = [&](ByteView bytes) { got += bytes; },
-              .on_drained = nullptr,
-              .on_closed = nullptr});
+  StartStream(*one, {});
+  StartStream(*two, {.on_data = [&](ByteView bytes) { got += bytes; }});
   one->Write("abcdef");
   Carry(*one_wire, *two_wire, 2);
   EXPECT_EQ(got, "ab");
@@ -64,8 +61,7 @@ TEST(FakeStreamTest, CarryMovesBytesFromOneStreamToAnother) {
 TEST(FakeStreamTest, ClosesOnceAndKnowsWhenItsUserIsGone) {
   auto [stream, wire] = FakeWire::Make();
   int closes = 0;
-  stream->Start(
-      {.on_data = nullptr, .on_drained = nullptr, .on_closed = [&](const Status&) { ++closes; }});
+  StartStream(*stream, {.on_closed = [&](const Status&) { ++closes; }});
   wire->Close({});
   wire->Close({});
   EXPECT_EQ(closes, 1);
