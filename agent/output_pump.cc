@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/output_pump.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 namespace hvdray {
 namespace {
 
-constexpr size_t kChannel = 2;      // its index
 constexpr int kReadsPerWakeup = 4;  // One busy worker must not starve the others.
 // The largest pipe that the agent requests: more bytes after the sweep come from a live writer that
 // the sweep could not reach.
@@ -22,6 +22,13 @@ wire::StreamId StreamOf(size_t index) {
   constexpr std::array kStreams = {wire::StreamId::kStdout, wire::StreamId::kStderr,
                                    wire::StreamId::kChannel};
   return kStreams[index];
+}
+
+/// Bytes that can be read now.
+size_t WaitingIn(const UniqueFd& fd) {
+  int bytes = 0;
+  if (!fd.is_valid() || ::ioctl(fd.get(), FIONREAD, &bytes) != 0 || bytes < 0) return 0;
+  return static_cast<size_t>(bytes);
 }
 
 }  // namespace
@@ -95,25 +102,50 @@ void OutputPump::Rearm(int rank) {
   }
 }
 
+bool OutputPump::MayRead(const Rank& state, size_t index) const {
+  if (is_discarding_) return true;
+  if (index == kChannel && state.looked_for[0] + state.looked_for[1] > 0) return false;
+  return state.CreditOf(index) > 0 && link_.HasOutputRoom();
+}
+
 void OutputPump::OnReadable(int rank, size_t index) {
   Rank& state = ranks_.at(rank);
   for (int i = 0; i < kReadsPerWakeup; ++i) {
+    if (index == kChannel) ReadPrinted(rank, state);
     if (!MayRead(state, index)) break;
     if (ReadOnce(rank, state, index)) break;
   }
   if (is_forced_ || !MayRead(state, index)) Rearm(rank);
 }
 
+// No more than there is at a look: another writer of these pipes may never pause.
+void OutputPump::ReadPrinted(int rank, Rank& state) {
+  if (is_discarding_) return;
+  if (state.LookedFor(kChannel) == 0) {
+    // First: what is printed after this look belongs to a later message. 1: for its end.
+    state.LookedFor(kChannel) = std::max<size_t>(WaitingIn(state.streams[kChannel].fd), 1);
+    for (const size_t index : {0, 1}) state.LookedFor(index) = WaitingIn(state.streams[index].fd);
+  }
+  for (const size_t index : {0, 1}) {
+    while (state.LookedFor(index) > 0 && MayRead(state, index)) ReadOnce(rank, state, index);
+    if (!MayRead(state, index)) Rearm(rank);
+  }
+}
+
 bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
   static thread_local std::array<char, kOutputFrameBytes> buffer;
   Stream& stream = state.streams[index];
   if (!stream.fd.is_valid()) return true;
-  const size_t wanted =
-      is_discarding_ ? buffer.size() : std::min<uint64_t>(buffer.size(), state.CreditOf(index));
+  size_t wanted = buffer.size();
+  if (!is_discarding_) {
+    wanted = std::min<uint64_t>(wanted, state.CreditOf(index));
+    if (index == kChannel) wanted = std::min(wanted, state.LookedFor(kChannel));
+  }
   const ssize_t n = ::read(stream.fd.get(), buffer.data(), wanted);
   if (n < 0 && errno == EINTR) return false;
   if (n < 0 && errno == EAGAIN) {
     if (is_forced_) End(rank, state, index);
+    state.LookedFor(index) = 0;
     return true;
   }
   if (n <= 0) {
@@ -127,31 +159,27 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
   }
   const auto count = static_cast<size_t>(n);
   bytes_read_ += count;
+  size_t& looked_for = state.LookedFor(index);
+  const bool is_last = looked_for > 0 && count >= looked_for;
+  looked_for -= std::min(looked_for, count);
   if (!is_discarding_) {
     state.CreditOf(index) -= count;
     if (index == 1) state.errors.Feed(ByteView(buffer.data(), count), loop_.Now());
-    std::string bytes(buffer.data(), count);
-    if (index == kChannel) ReadPrinted(rank, state);
-    link_.Send({generation_, wire::Output{rank, StreamOf(index), false, std::move(bytes)}});
+    link_.Send({generation_,
+                wire::Output{rank, StreamOf(index), false, std::string(buffer.data(), count)}});
+    if (is_last && index != kChannel) Rearm(rank);  // the channel waits for it
   }
   if (is_forced_) {
     stream.forced_bytes += count;
     if (stream.forced_bytes >= 2 * kForcedLimitBytes) End(rank, state, index);
   }
-  return count < wanted && !is_forced_;
-}
-
-void OutputPump::ReadPrinted(int rank, Rank& state) {
-  for (const size_t index : {0, 1}) {
-    while (MayRead(state, index) && !ReadOnce(rank, state, index)) {
-    }
-    if (!MayRead(state, index)) Rearm(rank);
-  }
+  return !is_forced_ && (index == kChannel ? is_last : count < wanted);
 }
 
 void OutputPump::End(int rank, Rank& state, size_t index) {
   state.streams[index].watch.Cancel();
   state.streams[index].fd.Reset();
+  state.LookedFor(index) = 0;
   --open_count_;
   if (!is_discarding_) link_.Send({generation_, wire::Output{rank, StreamOf(index), true, {}}});
   on_progress_();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves bytes from the workers' pipes and channels to Output frames, only as fast as credit and
 // link permit: a slow reader slows the writers and never fills memory. What a worker has printed
-// before it says something on its channel leaves first, unless it is held back. Notes when an error
-// began on stderr, and does not interpret the bytes otherwise. docs/protocol.md, "Credit".
+// before it says something on its channel leaves first. Notes when an error began on stderr, and
+// does not interpret the bytes otherwise. docs/protocol.md, "Credit".
 #ifndef HVDRAY_AGENT_OUTPUT_PUMP_H_
 #define HVDRAY_AGENT_OUTPUT_PUMP_H_
 
@@ -54,6 +54,7 @@ class OutputPump {
   uint64_t bytes_read() const { return bytes_read_; }
 
  private:
+  static constexpr size_t kChannel = 2;  // its index, after stdout and stderr
   struct Stream {
     UniqueFd fd;
     Watch watch;
@@ -61,10 +62,14 @@ class OutputPump {
   };
   struct Rank {
     std::array<uint64_t, 2> credit = {wire::kOutputWindowBytes, wire::kOutputWindowBytes};
-    std::array<Stream, 3> streams;  // stdout, stderr, channel
+    std::array<Stream, kChannel + 1> streams;
+    // Bytes that were there when the channel was looked at, and are still to be read: those of
+    // stdout and stderr were printed before what the channel had, and leave first.
+    std::array<size_t, kChannel + 1> looked_for = {};
+    size_t& LookedFor(size_t index) { return looked_for.at(index); }
     // The window that a stream shares or has.
-    uint64_t& CreditOf(size_t index) { return credit[index == 2 ? 1 : 0]; }
-    uint64_t CreditOf(size_t index) const { return credit[index == 2 ? 1 : 0]; }
+    uint64_t& CreditOf(size_t index) { return credit[index == kChannel ? 1 : 0]; }
+    uint64_t CreditOf(size_t index) const { return credit[index == kChannel ? 1 : 0]; }
     ErrorClock errors;
   };
 
@@ -75,10 +80,7 @@ class OutputPump {
   bool ReadOnce(int rank, Rank& state, size_t index);
   void ReadPrinted(int rank, Rank& state);
   void End(int rank, Rank& state, size_t index);
-
-  bool MayRead(const Rank& state, size_t index) const {
-    return is_discarding_ || (state.CreditOf(index) > 0 && link_.HasOutputRoom());
-  }
+  bool MayRead(const Rank& state, size_t index) const;
 
   Loop& loop_;
   wire::Link& link_;

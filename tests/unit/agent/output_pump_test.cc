@@ -245,15 +245,64 @@ TEST_F(OutputPumpTest, WhatWasPrintedBeforeAMessageLeavesBeforeIt) {
   }
 }
 
-TEST_F(OutputPumpTest, OutputWithoutCreditDoesNotHoldTheChannel) {
+TEST_F(OutputPumpTest, AMessageWaitsForWhatWasPrintedBeforeItAndIsHeldBack) {
   AddWithChannel();
   Fill(stdout_, wire::kOutputWindowBytes + 5000);
-  Fill(channel_, 7000);
-  EXPECT_EQ(SentBytes(wire::StreamId::kStdout), size_t{wire::kOutputWindowBytes});
-  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 7000U);
-  pump_->AddCredit(3, wire::StreamId::kChannel, 1 << 20);
+  ASSERT_TRUE(WriteAll(channel_.get(), "message").ok());
   Settle(*loop_);
-  EXPECT_EQ(SentBytes(wire::StreamId::kStdout), size_t{wire::kOutputWindowBytes});
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 0U);
+  pump_->AddCredit(3, wire::StreamId::kStdout, 4999);
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 0U);
+  // Later than the message.
+  ASSERT_TRUE(WriteAll(stderr_.get(), "err").ok());
+  pump_->AddCredit(3, wire::StreamId::kStdout, 1);
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(wire::StreamId::kStdout), wire::kOutputWindowBytes + 5000U);
+  EXPECT_EQ(SentBytes(wire::StreamId::kStderr), 0U);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 7U);
+}
+
+TEST_F(OutputPumpTest, AWriterThatNeverPausesDoesNotHoldTheChannel) {
+  AddWithChannel();
+  const std::string block(4096, 'x');
+  const auto print = [&] {
+    while (::write(stdout_.get(), block.data(), block.size()) > 0) {
+    }
+  };
+  print();
+  ASSERT_TRUE(WriteAll(channel_.get(), "message").ok());
+  for (int round = 0; round < 1000 && SentBytes(wire::StreamId::kChannel) == 0; ++round) {
+    pump_->AddCredit(3, wire::StreamId::kStdout, kOutputFrameBytes);
+    Settle(*loop_);
+    print();
+  }
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 7U);
+}
+
+TEST_F(OutputPumpTest, AForcedEndTakesTheMessageBehindWhatWasHeldBack) {
+  AddWithChannel();
+  Fill(stdout_, wire::kOutputWindowBytes + 3000);
+  ASSERT_TRUE(WriteAll(channel_.get(), "message").ok());
+  Settle(*loop_);
+  pump_->ForceEnd();
+  Settle(*loop_);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 0U);
+  pump_->AddCredit(3, wire::StreamId::kStdout, 10'000);
+  Settle(*loop_);
+  EXPECT_TRUE(pump_->HasEnded());  // though all three writers are still there
+  EXPECT_EQ(SentBytes(wire::StreamId::kStdout), wire::kOutputWindowBytes + 3000U);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 7U);
+}
+
+TEST_F(OutputPumpTest, DiscardReleasesAMessageThatWaits) {
+  AddWithChannel();
+  Fill(stdout_, wire::kOutputWindowBytes + 3000);
+  ASSERT_TRUE(WriteAll(channel_.get(), "message").ok());
+  Settle(*loop_);
+  pump_->Discard();
+  EXPECT_EQ(Fill(channel_, 5'000'000), 5'000'000U);
+  EXPECT_EQ(SentBytes(wire::StreamId::kChannel), 0U);
 }
 
 TEST_F(OutputPumpTest, AChannelEndsByItselfAndIsWaitedFor) {
