@@ -163,7 +163,9 @@ Status ForkServer::Send(const std::vector<std::string>& texts,
   all.insert(all.end(), descriptors.begin(), descriptors.end());
   // Never full: each message waits for the answer to the one before.
   const ssize_t sent = SendWithDescriptors(process_.channel.get(), "r", all);
-  return sent == 1 ? Status() : ErrnoStatus("sendmsg", errno);
+  // Where it has ended already, its exit tells why.
+  const bool has_ended = sent < 0 && (errno == EPIPE || errno == ECONNRESET);
+  return sent == 1 || has_ended ? Status() : ErrnoStatus("sendmsg", errno);
 }
 
 void ForkServer::Fork(ForkRequest request, std::function<void(Forked)> on_forked) {
