@@ -239,6 +239,11 @@ class RayJobServe {
   }
   void On(const control::Hosts& /*hosts*/) { Refuse("hosts", "Ray chooses the nodes"); }
   void On(const control::Warm& /*warm*/) { Refuse("warm", "there are no hosts before its start"); }
+  void On(const control::Flush& /*flush*/) {
+    const auto answer = [this] { link_->Send(FlushedMessage()); };
+    if (client_ == nullptr) return answer();
+    client_->OnceWritten(answer);
+  }
   void On(const control::Drop& /*drop*/) {}      // objects end with the job
   void On(const control::Credit& /*credit*/) {}  // the link's
   void On(const control::Bye& /*bye*/) {}

@@ -127,6 +127,8 @@ void Read(FieldReader& io, const Json& /*head*/, control::Warm& warm) {
   Variables(io, warm.env);
 }
 
+void Read(FieldReader& /*io*/, const Json& /*head*/, control::Flush& /*flush*/) {}
+
 void Read(FieldReader& io, const Json& /*head*/, control::Credit& credit) {
   io.Word("bytes", credit.bytes);
 }
@@ -151,6 +153,7 @@ Result<ControlRequest> ReadTyped(std::string_view type, const Json& head, Durati
   if (type == "hosts") return ReadAs<control::Hosts>(head);
   if (type == "notify") return ReadAs<control::Notify>(head);
   if (type == "warm") return ReadAs<control::Warm>(head);
+  if (type == "flush") return ReadAs<control::Flush>(head);
   if (type == "credit") return ReadAs<control::Credit>(head);
   if (type == "bye") return ReadAs<control::Bye>(head);
   return Status(ErrorCode::kProtocolError, "no such type");
@@ -176,6 +179,12 @@ Json HelloMessage(std::string_view build, std::string_view job_id) {
   hello["job_id"] = job_id;
   hello["pid"] = ::getpid();
   return hello;
+}
+
+Json FlushedMessage() {
+  Json flushed;
+  flushed["type"] = "flushed";
+  return flushed;
 }
 
 Json ByeMessage(int exit_code) {

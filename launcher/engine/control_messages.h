@@ -83,15 +83,18 @@ struct Warm {                        // NOLINT(bugprone-exception-escape): its m
   std::vector<std::string> preload;  ///< "?a": a, if it can be imported.
   std::map<std::string, std::string> env;  ///< As that of the gangs' starts.
 };
+/// Answered once what workers have printed until now is written.
+struct Flush {};
 /// Bytes of `data` messages, lines included, that the client has taken.
 struct Credit {
   uint64_t bytes = 0;
 };
 struct Bye {};
 }  // namespace control
-using ControlRequest = std::variant<control::Hello, control::Start, control::Send, control::Signal,
-                                    control::Stop, control::Put, control::Drop, control::Hosts,
-                                    control::Notify, control::Warm, control::Credit, control::Bye>;
+using ControlRequest =
+    std::variant<control::Hello, control::Start, control::Send, control::Signal, control::Stop,
+                 control::Put, control::Drop, control::Hosts, control::Notify, control::Warm,
+                 control::Flush, control::Credit, control::Bye>;
 
 /// The request that this line is; a blob is still to come. `grace`: of a `stop` that names none.
 /// Errors: kProtocolError.
@@ -102,6 +105,8 @@ Json RefusedMessage(const Json& about, const Status& why);
 Json ByeMessage(int exit_code);
 /// The answer to `hello`.
 Json HelloMessage(std::string_view build, std::string_view job_id);
+/// The answer to `flush`.
+Json FlushedMessage();
 
 /// Where the request's blob goes; nullptr: it has none, or is Put.
 std::string* BlobOf(ControlRequest& request);

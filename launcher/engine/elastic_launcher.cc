@@ -98,6 +98,9 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       return Status(ErrorCode::kUsage, "the hosts of an elastic job come with its start",
                     "--preload");
     };
+    gangs.flush = [this](std::function<void()> done) {
+      console_->output().OnceWritten(std::move(done));
+    };
     gangs.has_object_room = [this] { return agents_.HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
     gangs.on_room = [this] { channels_.GrantWithheld(); };

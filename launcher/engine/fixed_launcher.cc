@@ -103,6 +103,9 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
                     "--min-np makes it elastic");
     };
     gangs.warm = [this](const control::Warm& warm) { return Warm(warm); };
+    gangs.flush = [this](std::function<void()> done) {
+      console_->output().OnceWritten(std::move(done));
+    };
     gangs.has_object_room = [this] { return HasObjectRoom(); };
     gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
     gangs.on_room = [this] { channels_.GrantWithheld(); };

@@ -326,6 +326,12 @@ void ServeSession::On(const control::Warm& warm) {
   if (const Status status = gangs_.warm(warm); !status.ok()) Refuse("warm", status);
 }
 
+void ServeSession::On(const control::Flush& /*flush*/) {
+  gangs_.flush([this, client = gone_clients_] {
+    if (link_ != nullptr && client == gone_clients_) link_->Send(FlushedMessage());
+  });
+}
+
 void ServeSession::OnWarmed(std::string_view host, const wire::Warmed& warmed, size_t left) {
   if (link_ == nullptr) return;
   Json message = Message("warmed");

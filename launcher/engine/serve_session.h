@@ -93,6 +93,8 @@ class ServeSession {
     std::function<Status(int worker, int64_t timestamp)> notify;
     /// Each host answers by OnWarmed(). Errors: why there is nothing to answer; it is refused.
     std::function<Status(const control::Warm&)> warm;
+    /// Calls `done` once what workers have printed until now is written; maybe at once.
+    std::function<void(std::function<void()> done)> flush;
     /// All hosts take pieces now: they are ready, and their links are not full.
     std::function<bool()> has_object_room;
     /// Bytes written that workers have not taken yet.
@@ -160,6 +162,7 @@ class ServeSession {
   void On(const control::Hosts& hosts);
   void On(const control::Notify& notify);
   void On(const control::Warm& warm);
+  void On(const control::Flush& flush);
   void OnPiece(ByteView piece, uint64_t left);
   struct Part;
   bool PutNext(Part& part);

@@ -58,6 +58,9 @@ class RayOutput {
   /// What on_lost reported or will report; ok: nothing lost.
   const Status& lost() const { return lost_; }
 
+  /// See RayJobClient.
+  void OnceWritten(std::function<void()> done);
+
   /// Bytes not yet taken by a slow reader.
   size_t waiting() const { return streams_[0].text.size() + streams_[1].text.size(); }
 
@@ -65,7 +68,8 @@ class RayOutput {
   struct Stream {
     int fd = -1;
     std::unique_ptr<OutputSink> sink;
-    std::string text;  // waits
+    std::string text;       // waits
+    uint64_t appended = 0;  // bytes, those that wait among them
     bool is_waiting = false;
     bool is_broken = false;
     bool is_at_line_start = true;
@@ -73,12 +77,15 @@ class RayOutput {
   void Append(Stream& stream, ByteView bytes);
   void Flush(Stream& stream);
   void Break(Stream& stream, const OutputSink::Progress& progress);
+  bool IsWritten(const std::array<uint64_t, 2>& until) const;
 
   Loop& loop_;
   Handlers handlers_;
   std::array<Stream, 2> streams_;  // stdout, stderr
-  Watch trouble_;                  // delivers Break()'s report
-  Status lost_;                    // the first
+  // By what is to be written of each.
+  std::deque<std::pair<std::array<uint64_t, 2>, std::function<void()>>> awaited_;
+  Watch trouble_;  // delivers Break()'s report
+  Status lost_;    // the first
 };
 
 RayOutput::RayOutput(Loop& loop, Handlers handlers) : loop_(loop), handlers_(std::move(handlers)) {
@@ -102,6 +109,7 @@ void RayOutput::Append(Stream& stream, ByteView bytes) {
   if (bytes.empty() || stream.is_broken) return;
   stream.is_at_line_start = bytes.back() == '\n';
   stream.text.append(bytes);
+  stream.appended += bytes.size();
   if (stream.is_waiting) {
     handlers_.on_waiting();
   } else {
@@ -126,7 +134,25 @@ void RayOutput::Flush(Stream& stream) {
       Break(stream, progress);
       break;
   }
+  while (!awaited_.empty() && IsWritten(awaited_.front().first)) {
+    const std::function<void()> done = std::move(awaited_.front().second);
+    awaited_.pop_front();
+    done();
+  }
   handlers_.on_waiting();
+}
+
+bool RayOutput::IsWritten(const std::array<uint64_t, 2>& until) const {
+  const auto is_written = [](const Stream& stream, uint64_t bytes) {
+    return stream.appended - stream.text.size() >= bytes;
+  };
+  return is_written(streams_[0], until[0]) && is_written(streams_[1], until[1]);
+}
+
+void RayOutput::OnceWritten(std::function<void()> done) {
+  const std::array until = {streams_[0].appended, streams_[1].appended};
+  if (IsWritten(until)) return done();
+  awaited_.emplace_back(until, std::move(done));
 }
 
 void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
@@ -340,6 +366,8 @@ class RayJobClient::Attachment {
     is_control_busy_ = is_busy;
     OnWaiting();
   }
+
+  void OnceWritten(std::function<void()> done) { output_.OnceWritten(std::move(done)); }
 
   const std::optional<StreamEnd>& end() const { return end_; }
   const Status& error() const { return error_; }
@@ -561,6 +589,9 @@ RayJobClient::~RayJobClient() = default;
 int RayJobClient::Run() { return attachment_->Run(); }
 void RayJobClient::Stop() { attachment_->Stop(); }
 void RayJobClient::SetBusy(bool is_busy) { attachment_->SetBusy(is_busy); }
+void RayJobClient::OnceWritten(std::function<void()> done) {
+  attachment_->OnceWritten(std::move(done));
+}
 const std::optional<StreamEnd>& RayJobClient::end() const { return attachment_->end(); }
 const Status& RayJobClient::error() const { return attachment_->error(); }
 

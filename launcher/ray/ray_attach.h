@@ -67,6 +67,9 @@ class RayJobClient {
   void Stop();
   /// True: no message for now.
   void SetBusy(bool is_busy);
+  /// Calls `done` once all of the job's output that has arrived is written, or never will be; maybe
+  /// at once.
+  void OnceWritten(std::function<void()> done);
 
   // After Run().
   /// The last record of the stream; nullopt: it has not arrived.

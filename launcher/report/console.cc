@@ -21,8 +21,14 @@ Console::Console(Loop& loop, std::unique_ptr<OutputSink> sink, Handlers handlers
 
 void Console::Push(ConsoleItem item) {
   queue_.push_back(std::move(item));
+  ++pushed_;
   // If earlier text waits for room or Pump() runs, that will continue with this item.
   if (sent_ == text_.size() && !again_.is_active()) Pump();
+}
+
+void Console::OnceWritten(std::function<void()> done) {
+  if (queue_.empty() && !is_blocked()) return done();
+  awaited_.emplace_back(pushed_, std::move(done));
 }
 
 void Console::ShowProgress(std::string_view text) {
@@ -99,6 +105,11 @@ void Console::Break(const OutputSink::Progress& progress) {
 void Console::Settle() {
   const std::vector<std::pair<int, size_t>> owed = std::exchange(owed_, {});
   for (const auto& [rank, bytes] : owed) handlers_.on_consumed(rank, bytes);
+  while (!awaited_.empty() && awaited_.front().first <= pushed_ - queue_.size()) {
+    const std::function<void()> done = std::move(awaited_.front().second);
+    awaited_.pop_front();
+    done();
+  }
 }
 
 void Console::Pump() {

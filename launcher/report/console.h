@@ -4,6 +4,7 @@
 #ifndef HVDRAY_LAUNCHER_REPORT_CONSOLE_H_
 #define HVDRAY_LAUNCHER_REPORT_CONSOLE_H_
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -52,6 +53,9 @@ class Console {
 
   /// Queues an item and writes what the destination takes.
   void Push(ConsoleItem item);
+  /// Calls `done` once all that was pushed before is written, or never will be: at once, if so it
+  /// is.
+  void OnceWritten(std::function<void()> done);
   /// See JobOutput::ShowProgress(). Hidden while output waits or a line is open.
   void ShowProgress(std::string_view text);
 
@@ -74,7 +78,9 @@ class Console {
   std::unique_ptr<OutputSink> sink_;
   Handlers handlers_;
   std::deque<ConsoleItem> queue_;
-  std::string text_;                          // What is being written...
+  uint64_t pushed_ = 0;                                             // items
+  std::deque<std::pair<uint64_t, std::function<void()>>> awaited_;  // by pushed_, see OnceWritten()
+  std::string text_;                                                // What is being written...
   size_t sent_ = 0;                           // ...and how much of it has gone.
   std::vector<std::pair<int, size_t>> owed_;  // Bytes by rank that text_ accounts for.
   bool is_at_line_start_ = true;

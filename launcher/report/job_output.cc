@@ -139,6 +139,10 @@ void JobOutput::Say(std::string_view line) {
   err().Push({ConsoleItem::Kind::kSay, 0, StreamId::kStderr, std::string(line), false});
 }
 
+void JobOutput::OnceWritten(std::function<void()> done) {
+  out_->OnceWritten([this, done = std::move(done)] { err().OnceWritten(done); });
+}
+
 std::vector<std::string> JobOutput::LastErrorLines(int rank) const {
   const auto found = workers_.find(rank);
   return found != workers_.end() ? found->second.last_lines.Lines() : std::vector<std::string>();

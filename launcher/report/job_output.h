@@ -84,6 +84,10 @@ class JobOutput {
   /// it. No effect unless stderr is a terminal.
   void ShowProgress(std::string_view text) { err().ShowProgress(text); }
 
+  /// Calls `done` once all that has arrived is written to stdout and stderr, or never will be; but
+  /// for a held open line. Maybe at once.
+  void OnceWritten(std::function<void()> done);
+
   /// The last lines of a worker's stderr that have arrived.
   std::vector<std::string> LastErrorLines(int rank) const;
   /// The same for its stdout.

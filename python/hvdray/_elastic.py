@@ -136,8 +136,7 @@ class ElasticCall:
             if finder is not None:
                 finder.stop()
         launcher.drop(self._object)
-        if launcher.output.is_shown:
-            launcher.output.show()
+        launcher.show_output()
         return self._outcome(gang)
 
     def interrupt(self, why: BaseException) -> None:

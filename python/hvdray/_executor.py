@@ -571,10 +571,10 @@ class Executor:
         return self._settle(call, launcher, gang)
 
     def _settle(self, call: Call, launcher: Launcher, gang: Gang) -> list[Any]:
-        if launcher.output.is_shown:
-            launcher.output.settle()  # What workers printed before they answered has come, too.
-            launcher.output.show()
-        self._call = None
+        try:
+            launcher.show_output()  # What workers printed before they answered is there, too.
+        finally:
+            self._call = None
         if call.killed or (call.failed is not None and call.pending()):
             self._wait_for_end(launcher, gang)
         self._modules.update({rank: answer.head["modules"] for rank, answer in call.answers.items() if "modules" in answer.head})

@@ -92,6 +92,8 @@ class Launcher:
         self._build = ""
         self._are_warm = True  # the hosts that have answered
         self._is_over = False  # we have said bye
+        self._flushes = 0  # asked for
+        self._flushed = 0  # done
         self._why_host_lost: Optional[HvdrayError] = None
         self.refused_hosts: Optional[HvdrayError] = None  # the last time
         self.is_warm: Optional[bool] = None  # once all hosts have done what warm() asks: none is cold
@@ -217,6 +219,22 @@ class Launcher:
     def notify(self, gang: Gang, to: Ranks, timestamp: int) -> None:
         """Of an elastic job: hosts have changed. One who takes no notices is passed over."""
         self._write({"type": "notify", "gang": gang.number, "to": to, "timestamp": timestamp})
+
+    def show_output(self) -> None:
+        """What workers have printed before they said what has come until now, if it is shown here."""
+        if not self.output.is_shown:
+            return
+        with self.condition:
+            self._flushes += 1
+            wanted = self._flushes
+        self._write({"type": "flush"})
+        while True:
+            self.output.show()
+            with self.condition:
+                if self._flushed >= wanted or self.lost is not None:
+                    break
+                self.condition.wait(0.1)
+        self.output.settle()
 
     def stop(self, gang: Gang, grace_s: float, interrupt: bool = False) -> None:
         self._write({"type": "stop", "gang": gang.number, "grace_s": grace_s, "interrupt": interrupt})
@@ -347,6 +365,8 @@ class Launcher:
             gang.workers = message["workers"]
         elif kind == "stopped" and gang is not None and message["gang"] == gang.number:
             gang.verdict = message
+        elif kind == "flushed":
+            self._flushed += 1
         elif kind == "warmed":
             self._are_warm = self._are_warm and message["is_warm"]
             if message["left"] == 0:

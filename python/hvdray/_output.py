@@ -17,9 +17,6 @@ from typing import IO, Any, Callable, Optional
 
 MAX_HELD = 1 << 20  # bytes; where nobody waits for a call, what is older is dropped
 MAX_LAST_LINES = 8
-SETTLE_S = 0.5
-QUIET_S = 0.05
-MUCH = 32 << 10  # bytes in a pipe of 64 KiB, whose writer may wait to write more
 WAITING_S = 2.0  # after show(): whoever waits for a call shows far more often
 
 OUTPUTS = ("auto", "inherit", "wait", "none")
@@ -39,6 +36,7 @@ class Output:
         self.is_shown = how == "wait"
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
+        self._has_come = threading.Condition(self._lock)  # more of the pipes, or their reader waits for room
         self._shown_at = float("-inf")
         self._dropped = 0  # bytes
         self.on_full: Callable[[], None] = lambda: None  # wakes whoever waits for a call
@@ -49,7 +47,7 @@ class Output:
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self._last: deque[bytes] = deque(maxlen=MAX_LAST_LINES)
         self._targets = (1, 2) if how == "inherit" else None
-        self._sources = [stdout, stderr]  # that have not ended
+        self._taken = {stdout: 0, stderr: 0}  # bytes, of pipes that have not ended
         self._threads = [
             threading.Thread(target=self._pump, args=(source, source is stderr), name="hvdray output", daemon=True)
             for source in (stdout, stderr)
@@ -65,18 +63,15 @@ class Output:
                 self._pass_on(is_error, chunk)
 
     def settle(self) -> None:
-        """Shows all that has been said until now."""
-        begin = quiet = time.monotonic()
-        is_much = False
-        while time.monotonic() < begin + SETTLE_S:  # of a program that prints without end
+        """Shows all that is in the pipes."""
+        with self._lock:
+            wanted = {source: taken + _waiting(source) for source, taken in self._taken.items()}
+        while True:
             self.show()
             with self._lock:
-                waiting = max(map(_waiting, self._sources), default=0)
-            if waiting > 0:
-                is_much, quiet = is_much or waiting >= MUCH, time.monotonic()
-            elif not is_much or time.monotonic() > quiet + QUIET_S:
-                break
-            time.sleep(0.0002)
+                if all(self._taken.get(source, size) >= size for source, size in wanted.items()):
+                    break
+                self._has_come.wait(0.1)
         self.show()
 
     def show(self) -> None:
@@ -119,15 +114,18 @@ class Output:
         while True:
             readable.poll()
             self._wait_for_room()
-            with self._lock:  # What has been said is either in the pipe or here, for settle().
+            with self._lock:  # What has been said is either in the pipe or counted, for settle().
                 chunk = os.read(source.fileno(), 1 << 16)
+                self._taken[source] += len(chunk)
                 is_early = self._early is not None
                 if self._early is not None:
                     self._early.append((is_error, chunk))
                 elif self.is_shown:
                     self._pass_on(is_error, chunk)
                 if not chunk:
-                    self._sources.remove(source)
+                    del self._taken[source]
+                self._has_come.notify_all()
+                if not chunk:
                     break
             if not (is_early or self.is_shown):
                 self._pass_on(is_error, chunk)
@@ -148,6 +146,7 @@ class Output:
             self.on_full()  # without our lock: it takes another one
             with self._lock:
                 if self._held_bytes >= MAX_HELD // 2:
+                    self._has_come.notify_all()
                     self._has_room.wait(patience)
 
     def _pass_on(self, is_error: bool, chunk: bytes) -> None:

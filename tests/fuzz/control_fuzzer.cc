@@ -57,6 +57,7 @@ struct Told {
   std::string operator()(const control::Drop& drop) const {
     return fmt::format("drop {}\n", drop.object);
   }
+  std::string operator()(const control::Flush& /*flush*/) const { return "flush\n"; }
   std::string operator()(const control::Hosts& hosts) const {
     std::string told = fmt::format("hosts {}\n", hosts.is_final);
     for (const std::string& host : hosts.hosts) {

@@ -5,8 +5,10 @@ job's stream comes back. A real cluster: ray_calls_test.py."""
 import fcntl
 import json
 import os
+import select
 import socket
 import struct
+import threading
 
 import pytest
 from serve_test import Client
@@ -88,12 +90,15 @@ def played(dashboard):
 
 
 def test_what_the_client_says_travels_in_the_private_package(cluster, connect):
+    is_flushed = threading.Event()
+
     def play(job):
         job.run()
         told = Told(job)
         told.say({"type": "ready", "gang": 1, "workers": []})
         job.write("stream", record(1, b"[0]<stdout>:hello\n"))
         told.say({"type": "data", "gang": 1, "worker": 0, "rank": 0, "at": 0, "of": 5, "data": None}, b"\xff\0ab\n")
+        is_flushed.wait(60)
         told.say(STOPPED)
         job.end(0)
 
@@ -108,10 +113,16 @@ def test_what_the_client_says_travels_in_the_private_package(cluster, connect):
     client.say("drop", object=2)
     assert not dashboard.jobs
     client.say("start", b"blob", gang=1, np=2, env={"TOKEN": "secret"}, objects=[1], data={"n": [1, 2]})
-    ready, data, stopped = client.until("ready"), client.until("data"), client.until("stopped")
+    ready, data = client.until("ready"), client.until("data")
+    client.say("flush")
+    client.until("flushed")
+    text = b"[0]<stdout>:hello\n"
+    assert select.select([client.job.process.stdout], [], [], 0)[0] and client.job.process.stdout.read1() == text
+    is_flushed.set()
+    stopped = client.until("stopped")
     assert ready["workers"] == [] and data["blob"] == b"\xff\0ab\n" and stopped["exit"] == {"code": 0}
     result = ended(client, 0)
-    assert result.text == "[0]<stdout>:hello\n", result.text
+    assert result.text == "", result.text
     job = played(dashboard)
     assert "secret" not in json.dumps(job.body)
     mode, said = dashboard.files_of(f"hvdray_job_{job.id}.zip")["hvdray_job/control"]

@@ -17,13 +17,14 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 
 import pytest
 
 from hosts_processes import send, wait_until
 
 WORKER = [sys.executable, str(pathlib.Path(__file__).parent / "workers/channel_worker.py")]
-KINDS = ("hello", "ready", "data", "stopped", "refused", "warmed", "bye")
+KINDS = ("hello", "ready", "data", "stopped", "refused", "warmed", "flushed", "bye")
 
 
 class Client:
@@ -234,6 +235,37 @@ def test_a_client_that_takes_nothing_stops_the_worker_and_loses_nothing(client):
         taken += len(piece["blob"])
         client.say("credit", bytes=piece["bytes"])
     assert taken == size
+    client.stop(1)
+    client.end()
+
+
+def test_what_workers_printed_before_they_answer_can_be_read_after_a_flush(client):
+    lines = 1_000_000  # far more than pipes and windows hold
+    client.start(1)
+    output = client.job.process.stdout.fileno()
+    client.say("send", gang=1, to="all", data={"print": lines})
+    # Nobody reads: no answer overtakes what is held back.
+    while select.select([client.socket], [], [], 1.0)[0]:
+        assert client.hear()["type"] == "event"
+    said = []
+
+    def read(until):
+        while not until.is_set() or select.select([output], [], [], 0)[0]:
+            if select.select([output], [], [], 0.05)[0]:
+                said.append(os.read(output, 1 << 16))
+
+    is_flushed = threading.Event()
+    reader = threading.Thread(target=read, args=[is_flushed])
+    reader.start()
+    client.answers(2)
+    client.say("flush")
+    client.until("flushed")
+    is_flushed.set()
+    reader.join()
+    told = b"".join(said).decode().splitlines()
+    for rank in range(2):
+        tag = f"[{rank}]<stdout>:"
+        assert [line[len(tag):] for line in told if line.startswith(tag)] == [str(k) for k in range(lines)]
     client.stop(1)
     client.end()
 

@@ -2,7 +2,7 @@
 """A worker that answers on its channel, with nothing but the standard library.
 
 What it gets as data it sends back; of an object it tells number, size, hash, and whether it can be changed. A request
-{"say": N} makes it send a blob of N bytes, {"exit": N} makes it end, {"sleep": true} makes it read no more.
+{"say": N} makes it send a blob of N bytes, {"print": N} makes it print N lines, {"exit": N} makes it end, {"sleep": true} makes it read no more.
 """
 
 import hashlib
@@ -41,6 +41,8 @@ def told_of(number, descriptor):
 def act_on(data, blob):
     if isinstance(data, dict) and "say" in data:
         return send(blob=bytes([rank + 1]) * data["say"], type="data", data=data)
+    if isinstance(data, dict) and "print" in data:
+        print("\n".join(map(str, range(data["print"]))), flush=True)
     if isinstance(data, dict) and "exit" in data:
         print("ending as told", file=sys.stderr)
         sys.exit(data["exit"])

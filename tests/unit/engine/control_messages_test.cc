@@ -64,6 +64,7 @@ TEST(ControlMessagesTest, EveryRequestIsRead) {
   EXPECT_EQ(warm.preload, (std::vector<std::string>{"json", "?a.b"}));
   EXPECT_EQ(warm.env, (std::map<std::string, std::string>{{"A", "1"}}));
   EXPECT_TRUE(Must<control::Warm>(R"({"type":"warm","preload":["json"]})").env.empty());
+  Must<control::Flush>(R"({"type":"flush"})");
   EXPECT_EQ(Must<control::Credit>(R"({"type":"credit","bytes":12})").bytes, 12U);
   Must<control::Bye>(R"({"type":"bye","unknown":[1]})");
 }

@@ -182,6 +182,10 @@ class ServeSessionTest : public testing::Test {
       note(fmt::format("warm {}", warm.preload.front()));
       return warm_answer_;
     };
+    gangs.flush = [=, this](std::function<void()> done) {
+      note("flush");
+      flushes_.push_back(std::move(done));
+    };
     gangs.has_object_room = [this] { return put_room_ != 0; };
     gangs.queued_bytes = [this] { return queued_bytes_; };
     gangs.on_room = [this] {
@@ -240,6 +244,7 @@ class ServeSessionTest : public testing::Test {
   size_t queued_bytes_ = 0;
   int rooms_ = 0;
   std::function<void()> on_room_;
+  std::vector<std::function<void()>> flushes_;
   std::optional<Client> client_;
   std::unique_ptr<ServeSession> session_;
 };
@@ -558,6 +563,32 @@ TEST_F(ServeSessionTest, HostsThatDontShareMemoryGetItsPiecesAsTheyHaveRoom) {
   put_room_ = -1;
   session_->OnTaken();
   EXPECT_EQ(Calls(), Lines({"put 3 65536+2/65538", "put 4 0+0/0"}));
+}
+
+TEST_F(ServeSessionTest, AFlushIsAnsweredOnceAllIsWritten) {
+  Client& client = Begin();
+  client.Say({{"type", "flush"}});
+  client.Say({{"type", "flush"}});
+  EXPECT_EQ(Calls(), (Lines{"flush", "flush"}));
+  EXPECT_EQ(client.Hear(), Json());
+  for (const auto& done : std::exchange(flushes_, {})) {
+    done();
+    EXPECT_EQ(client.Hear(), (Json{{"type", "flushed"}}));
+  }
+}
+
+TEST_F(ServeSessionTest, AFlushIsTheBusinessOfTheClientThatAsked) {
+  Listen(std::chrono::minutes(5));
+  {
+    Client first = Connect();
+    first.Hello();
+    first.Say({{"type", "flush"}});
+  }
+  Settle(*loop_);
+  Client second = Connect();
+  second.Hello();
+  for (const auto& done : flushes_) done();
+  EXPECT_EQ(second.Hear(), Json());
 }
 
 TEST_F(ServeSessionTest, MemoryThatMayChangeIsRefused) {

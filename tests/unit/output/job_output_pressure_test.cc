@@ -116,6 +116,46 @@ TEST_F(JobOutputPressureTest, ASlowReaderSlowsTheWritersAndLosesNothing) {
   EXPECT_EQ(output_->QueuedBytes(), 0u);
 }
 
+TEST_F(JobOutputPressureTest, WhoAwaitsWhatHasArrivedDoesNotAwaitWhatArrivesLater) {
+  std::vector<std::string> order;
+  output_->OnceWritten([&] { order.emplace_back("nothing"); });
+  EXPECT_EQ(order, std::vector<std::string>{"nothing"}) << "at once";
+  const std::string block(kFrame, '\n');
+  for (int i = 0; i < 8; ++i) output_->OnOutput(0, StreamId::kStdout, block, false);
+  output_->OnceWritten([&] { order.emplace_back("first"); });
+  for (int i = 0; i < 8; ++i) output_->OnOutput(1, StreamId::kStdout, block, false);
+  output_->OnceWritten([&] { order.emplace_back("second"); });
+  Settle(*loop_);
+  EXPECT_EQ(order.size(), 1U);
+  size_t read = 0;
+  const auto read_until_told = [&](size_t count) {
+    return RunUntil(*loop_, [&] {
+      char part[4096];
+      const ssize_t n = ::read(out_.read_end.get(), part, sizeof part);
+      if (n > 0) read += static_cast<size_t>(n);
+      return order.size() == count;
+    });
+  };
+  const size_t size_of_half = 8 * kFrame * std::string_view("[0]<stdout>:\n").size();
+  EXPECT_TRUE(read_until_told(2));
+  EXPECT_LT(read, size_of_half + (size_t{1} << 20)) << "much of the second half still waits";
+  EXPECT_GT(output_->QueuedBytes(), 0U);
+  EXPECT_TRUE(read_until_told(3));
+  EXPECT_EQ(order.back(), "second");
+  EXPECT_EQ(output_->QueuedBytes(), 0U);
+}
+
+TEST_F(JobOutputPressureTest, AReaderThatLeavesTellsWhoAwaits) {
+  const std::string block(kFrame, '\n');
+  for (int i = 0; i < 8; ++i) output_->OnOutput(0, StreamId::kStdout, block, false);
+  bool is_told = false;
+  output_->OnceWritten([&] { is_told = true; });
+  Settle(*loop_);
+  EXPECT_FALSE(is_told);
+  out_.read_end.Reset();
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return is_told; }));
+}
+
 TEST_F(JobOutputPressureTest, LinesWithoutEndDoNotStallAWorkerThatHasCreditLeft) {
   for (Source& source : sources_) source.bytes.assign(3 * kWindow, '.');
   size_t total = 0;
