@@ -2,7 +2,7 @@
 #include "launcher/engine/leftovers.h"
 
 #include <dirent.h>
-#include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +12,8 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -19,23 +21,45 @@
 #include "agent/cgroup.h"
 #include "agent/process_tree.h"
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
 
-constexpr Duration kGroupLimit = std::chrono::seconds(2);  // else a process hangs in the kernel
+// Memory of tens of GiB takes the kernel seconds; more, and a process hangs in it.
+constexpr Duration kGroupLimit = std::chrono::seconds(10);
+constexpr Duration kExecLimit = std::chrono::seconds(1);  // else its file system hangs
 constexpr int kRounds = 10;  // each kills processes forked meanwhile by the killed ones
 
-bool HasVariable(pid_t pid, const std::string& variable) {
-  const UniqueFd file(
-      ::open(("/proc/" + std::to_string(pid) + "/environ").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_valid()) return false;
-  std::string text(1, '\0');
-  std::array<char, 4096> buffer;
-  for (ssize_t n = 0; (n = ::read(file.get(), buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<size_t>(n));
+/// It has an environment, or soon will. 0 for all of these: a kernel thread, or it has ended.
+bool HasEnvironment(pid_t pid) {
+  constexpr size_t kVsize = 23, kEnvStart = 50, kEnvEnd = 51;  // of proc(5)
+  const Result<std::string> stat = ReadFile(fmt::format("/proc/{}/stat", pid), 8192);
+  const size_t name_end = stat.ok() ? stat->rfind(") ") : std::string::npos;
+  if (name_end == std::string::npos) return false;
+  std::istringstream rest(stat->substr(name_end + 2));
+  std::array<uint64_t, kEnvEnd + 1> fields = {};
+  std::string field;
+  for (size_t i = 3; i < fields.size() && rest >> field; ++i) {
+    fields.at(i) = ParseInteger<uint64_t>(field).value_or(0);
   }
-  text.push_back('\0');
+  return fields[kVsize] > 0 && (fields[kEnvStart] == 0 || fields[kEnvStart] != fields[kEnvEnd]);
+}
+
+/// Empty, if it has none or none may be seen. Within execve() a process shows none: waits for it.
+std::string EnvironmentOf(pid_t pid) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + kExecLimit;
+  for (;;) {
+    Result<std::string> text = ReadFile(fmt::format("/proc/{}/environ", pid));
+    if (!text.ok()) return {};
+    const bool is_late = std::chrono::steady_clock::now() >= deadline;
+    if (!text->empty() || is_late || !HasEnvironment(pid)) return std::move(text).value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+bool HasVariable(pid_t pid, const std::string& variable) {
+  const std::string text = '\0' + EnvironmentOf(pid) + '\0';
   return text.find('\0' + variable + '\0') != std::string::npos;
 }
 
@@ -65,15 +89,17 @@ std::optional<pid_t> PidOf(std::string_view name) {
   return pid > 1 && pid != ::getpid() ? std::optional(pid) : std::nullopt;
 }
 
-int KillOnce(const std::string& variable) {
+/// Kills those with the variable; adds them to `killed`. True: one of them is new.
+bool KillOnce(const std::string& variable, std::set<pid_t>& killed) {
   const std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), &::closedir);
-  if (processes == nullptr) return 0;
-  int killed = 0;
+  if (processes == nullptr) return false;
+  bool has_new = false;
   while (const dirent* entry = ::readdir(processes.get())) {
     const std::optional<pid_t> pid = PidOf(entry->d_name);
-    if (pid && KillIfOf(*pid, variable)) ++killed;
+    // One that was killed may take its time.
+    if (pid && KillIfOf(*pid, variable) && killed.insert(*pid).second) has_new = true;
   }
-  return killed;
+  return has_new;
 }
 
 // Killed processes leave their group only once the kernel has ended them.
@@ -95,14 +121,12 @@ int EndLeftovers(const std::string& job_id, uint32_t agent_pid) {
     group = AgentCgroupDirectory(*own, static_cast<pid_t>(agent_pid));
     KillAndRemoveCgroup(group);
   }
-  int killed = 0;
+  std::set<pid_t> killed;
   for (int round = 0; round < kRounds; ++round) {
-    const int now = KillOnce("HVDRAY_JOB_ID=" + job_id);
-    if (now == 0) break;
-    killed += now;
+    if (!KillOnce("HVDRAY_JOB_ID=" + job_id, killed)) break;
   }
   if (!group.empty()) EndGroup(group);
-  return killed;
+  return static_cast<int>(killed.size());
 }
 
 }  // namespace hvdray

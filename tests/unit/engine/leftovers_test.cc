@@ -10,8 +10,10 @@
 
 #include <csignal>
 #include <string>
+#include <thread>
 
 #include "agent/cgroup.h"
+#include "base/fd.h"
 
 namespace hvdray {
 namespace {
@@ -50,6 +52,31 @@ TEST(LeftoversTest, WhoIsNotBelowUsIsLeftAlone) {
   EXPECT_EQ(::waitpid(other, &status, WNOHANG), 0) << "it still lives";
   ::kill(other, SIGKILL);
   ASSERT_EQ(::waitpid(other, &status, 0), other);
+}
+
+// Whoever is within execve() shows no environment for a moment: here almost always.
+TEST(LeftoversTest, AnOrphanThatAlwaysExecutesAnotherProgramIsFound) {
+  constexpr const char* kScript = "exec sh -c \"$0\" \"$0\"";
+  for (int round = 0; round < 30; ++round) {
+    const std::string job = "leftovers-test-" + std::to_string(::getpid());
+    const pid_t orphan = ::fork();
+    if (orphan == 0) {
+      ::setenv("HVDRAY_JOB_ID", job.c_str(), 1);
+      ::execl("/bin/sh", "sh", "-c", kScript, kScript, nullptr);
+      ::_exit(96);
+    }
+    const std::string environ = "/proc/" + std::to_string(orphan) + "/environ";
+    const auto has_begun = [&] {
+      const Result<std::string> text = ReadFile(environ);
+      return text.ok() && text->find(job) != std::string::npos;
+    };
+    while (!has_begun()) std::this_thread::yield();
+    EXPECT_EQ(EndLeftovers(job, 0), 1) << "round " << round;
+    ::kill(orphan, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(orphan, &status, 0), orphan);
+    EXPECT_TRUE(WIFSIGNALED(status));
+  }
 }
 
 // A large process takes the kernel a while to end, and its group cannot go before.
