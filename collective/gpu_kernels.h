@@ -19,10 +19,10 @@ struct GpuCopy {
   size_t count = 0;  ///< Elements.
 };
 
-/// Puts all copies into `stream`, as few launches. Each element is divided by `divisor` on its way:
-/// integers are rounded towards zero, 16-bit floats divided as float32. What begins at multiples of
-/// 16 bytes on both sides is copied as fast as memory allows. Doesn't block; `copies` may go after
-/// the call. Threads: any.
+/// Puts all copies into `stream`, as few launches; no two may overlap. Each element is divided by
+/// `divisor` on its way: integers are rounded towards zero, 16-bit floats divided as float32. What
+/// begins at multiples of 16 bytes on both sides is copied as fast as memory allows. Doesn't block;
+/// `copies` may go after the call. Threads: any.
 cudaError_t CopyOnGpu(std::span<const GpuCopy> copies, DataType dtype, int divisor,
                       cudaStream_t stream);
 

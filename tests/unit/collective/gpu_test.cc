@@ -5,6 +5,9 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -14,6 +17,17 @@
 #include "collective/reduce_kernels.h"
 #include "tests/fakes/collective_suite.h"
 
+#ifdef __SANITIZE_ADDRESS__
+// CUDA maps memory where the sanitizer keeps a gap.
+extern "C" const char* __asan_default_options() {  // NOLINT: the sanitizer's name
+  return "protect_shadow_gap=0";
+}
+// NCCL keeps a few blocks of each communicator, and of libibverbs.
+extern "C" const char* __lsan_default_suppressions() {  // NOLINT: likewise
+  return "leak:libnccl\nleak:libibverbs\nleak:libcuda\n";
+}
+#endif
+
 namespace hvdray {
 namespace {
 
@@ -22,7 +36,11 @@ class GpuTest : public testing::Test {
   void SetUp() override {
     int devices = 0;
     const cudaError_t error = cudaGetDeviceCount(&devices);
-    if (error != cudaSuccess) GTEST_SKIP() << "no GPU here: " << cudaGetErrorString(error);
+    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
+        error == cudaErrorStubLibrary) {
+      GTEST_SKIP() << "no GPU here: " << cudaGetErrorString(error);
+    }
+    ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
   }
 };
 
@@ -121,6 +139,82 @@ TEST_F(GpuTest, CopiesAndQuotientsAreTheHosts) {
       }
     }
   }
+}
+
+// Also infinities, zeros of both signs, and what is too small for a normal number.
+TEST_F(GpuTest, TheQuotientOfEvery16BitFloatIsTheHosts) {
+  constexpr size_t kPatterns = 1 << 16;
+  const std::shared_ptr<char> from = Managed(kPatterns * 2);
+  const std::shared_ptr<char> to = Managed(kPatterns * 2);
+  for (size_t i = 0; i < kPatterns; ++i) {
+    const auto pattern = static_cast<uint16_t>(i);
+    std::memcpy(from.get() + 2 * i, &pattern, 2);
+  }
+  std::vector<char> expected(kPatterns * 2);
+  for (const DataType dtype : {DataType::kFloat16, DataType::kBfloat16}) {
+    for (const int divisor :
+         {2, 3, 5, 6, 7, 9, 11, 12, 13, 24, 49, 64, 100, 255, 1023, 4097, 65537, 2147483647}) {
+      const GpuCopy copy{from.get(), to.get(), kPatterns};
+      ASSERT_EQ(CopyOnGpu({&copy, 1}, dtype, divisor, nullptr), cudaSuccess);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      const void* sources[] = {from.get()};
+      FindReduce(dtype, ReduceOp::kAverage)(sources, 1, expected.data(), nullptr, kPatterns,
+                                            divisor);
+      size_t differing = 0;
+      for (size_t i = 0; i < kPatterns; ++i) {
+        const bool is_none = std::isnan(LoadNumber(expected.data(), i, dtype));
+        if (is_none ? !std::isnan(LoadNumber(to.get(), i, dtype))
+                    : std::memcmp(to.get() + 2 * i, expected.data() + 2 * i, 2) != 0) {
+          ++differing;
+        }
+      }
+      EXPECT_EQ(differing, 0U) << NameOf(dtype) << " / " << divisor;
+    }
+  }
+}
+
+// Several launches for each copy of the batch, which may overlap, and the next batch needs all of
+// the one before.
+TEST_F(GpuTest, ABatchOfManyLaunchesIsOverBeforeTheNext) {
+  constexpr size_t kTensors = 5000;
+  constexpr size_t kLargest = 4 << 20;
+  constexpr size_t kStep = 1024;
+  constexpr size_t kBytes = kLargest + kTensors * kStep;
+  char* memory[3] = {};
+  for (char*& place : memory) {
+    ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&place), kBytes), cudaSuccess);
+  }
+  const auto batch = [&](const char* from, char* to) {
+    std::vector<GpuCopy> copies{{from, to, kLargest}};  // the first launch is the longest
+    for (size_t i = 0; i < kTensors; ++i) {
+      copies.push_back({from + kLargest + i * kStep, to + kLargest + i * kStep, kStep});
+    }
+    return CopyOnGpu(copies, DataType::kUint8, 1, nullptr);
+  };
+  std::vector<char> result(kBytes);
+  for (int round = 1; round <= 50; ++round) {
+    ASSERT_EQ(cudaMemsetAsync(memory[0], round, kBytes, nullptr), cudaSuccess);
+    ASSERT_EQ(batch(memory[0], memory[1]), cudaSuccess);
+    ASSERT_EQ(batch(memory[1], memory[2]), cudaSuccess);
+    ASSERT_EQ(cudaMemcpy(result.data(), memory[2], kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    ASSERT_EQ(std::count(result.begin(), result.end(), static_cast<char>(round)), kBytes);
+  }
+  for (char* place : memory) (void)cudaFree(place);
+}
+
+TEST_F(GpuTest, MemoryOfTheHostIsRefusedAndCudaGoesOn) {
+  int reads_host = 0;
+  ASSERT_EQ(cudaDeviceGetAttribute(&reads_host, cudaDevAttrPageableMemoryAccess, 0), cudaSuccess);
+  if (reads_host != 0) GTEST_SKIP() << "this GPU reads the host's memory";
+  auto made = MakeOne(nullptr);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  std::vector<float> values(16);
+  const Status status = (*made)->AllReduce(values.data(), values.data(), values.size(),
+                                           DataType::kFloat32, ReduceOp::kSum);
+  EXPECT_EQ(status.code(), ErrorCode::kUsage);
+  EXPECT_EQ(status.message(),
+            "all_reduce: a buffer of rank 0 is in memory of the host, not of GPU 0");
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 
 }  // namespace
