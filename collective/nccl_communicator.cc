@@ -138,6 +138,10 @@ class NcclCommunicator : public Communicator {
     const DeviceScope scope(device_);
     if (!is_queueing_) HVDRAY_RETURN_IF_ERROR(CheckCuda(cudaStreamCreate(&stream_)));
     HVDRAY_RETURN_IF_ERROR(CheckCuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming)));
+    int reads_host = 0;
+    HVDRAY_RETURN_IF_ERROR(
+        CheckCuda(cudaDeviceGetAttribute(&reads_host, cudaDevAttrPageableMemoryAccess, device_)));
+    reads_host_ = reads_host != 0;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     Status status;
@@ -192,7 +196,25 @@ class NcclCommunicator : public Communicator {
     return status.ok() ? status : Fail(std::move(status).WithContext(name));
   }
 
+  // A kernel that reads what its GPU can't reach would end CUDA in this process.
+  Status CheckBuffer(const void* buffer, size_t bytes) const {
+    if (bytes == 0) return {};
+    cudaPointerAttributes known{};
+    HVDRAY_RETURN_IF_ERROR(CheckCuda(cudaPointerGetAttributes(&known, buffer)));
+    std::string owner;
+    if (known.type == cudaMemoryTypeUnregistered && !reads_host_) owner = "the host";
+    if (known.type == cudaMemoryTypeDevice && known.device != device_) {
+      owner = fmt::format("GPU {}", known.device);
+    }
+    if (owner.empty()) return {};
+    return {ErrorCode::kUsage, fmt::format("a buffer of rank {} is in memory of {}, not of GPU {}",
+                                           rank(), owner, device_)};
+  }
+
   Status Begin(const Operation& operation) {
+    const BufferBytes sizes = BytesOf(operation, rank(), size());
+    HVDRAY_RETURN_IF_ERROR(CheckBuffer(operation.send, sizes.send));
+    HVDRAY_RETURN_IF_ERROR(CheckBuffer(operation.recv, sizes.recv));
     const size_t element = SizeOf(operation.dtype);
     const size_t bytes = operation.count * element;
     const auto rank_at = static_cast<size_t>(rank());
@@ -326,6 +348,8 @@ class NcclCommunicator : public Communicator {
       return (elements * element + kAlignment - 1) / kAlignment * kAlignment / element;
     };
     for (const Tensor& tensor : tensors) count += padded(tensor.count);
+    // One for all: a look takes as long as packing a small tensor.
+    HVDRAY_RETURN_IF_ERROR(CheckBuffer(tensors.front().data, tensors.front().count));
     HVDRAY_ASSIGN_OR_RETURN(char* place, Scratch(count * element));
     for (const Tensor& tensor : tensors) {
       in.push_back({tensor.data, place, tensor.count});
@@ -490,6 +514,7 @@ class NcclCommunicator : public Communicator {
 
   Duration timeout_;
   int device_;
+  bool reads_host_ = false;     // The GPU reads all memory of this process.
   std::shared_ptr<Mesh> mesh_;  // nullptr of one rank
   std::unique_ptr<Communicator> host_;
   std::atomic<bool> has_ended_{false};

@@ -28,12 +28,14 @@ namespace hvdray {
 namespace {
 
 std::atomic<int> devices{8};
+std::atomic<const void*> host_memory{nullptr};
 thread_local int device = 0;
 thread_local int group_depth = 0;
 
 }  // namespace
 
 void SetFakeGpus(int count) { devices = count; }
+void SetFakeHostMemory(const void* address) { host_memory = address; }
 
 cudaError_t CopyOnGpu(std::span<const GpuCopy> copies, DataType dtype, int divisor,
                       cudaStream_t stream) {
@@ -123,6 +125,18 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::memcpy(&properties->uuid, &device, sizeof device);
+  return cudaSuccess;
+}
+// Nothing that a program asks about is there.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
+  *value = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  *attributes = {};
+  attributes->type =
+      address == hvdray::host_memory ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
+  attributes->device = hvdray::device;
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {

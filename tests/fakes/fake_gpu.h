@@ -12,6 +12,9 @@ namespace hvdray {
 /// How many this process sees; 8 unless set. Threads: any.
 void SetFakeGpus(int count);
 
+/// What is at `address` is the host's; all other memory is the asking thread's GPU's. Threads: any.
+void SetFakeHostMemory(const void* address);
+
 /// Runs behind what is in the stream.
 void PutIntoFakeStream(cudaStream_t stream, std::function<void()> work);
 

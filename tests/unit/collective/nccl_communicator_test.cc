@@ -112,6 +112,23 @@ TEST(NcclCommunicatorFaultTest, RanksThatShareAGpuAreNamedByAll) {
   SetFakeGpus(8);
 }
 
+TEST(NcclCommunicatorFaultTest, ABufferOfTheHostIsToldToAll) {
+  std::vector<float> elsewhere(10);
+  SetFakeHostMemory(elsewhere.data());
+  OnRanks(2, 60s, [&](std::unique_ptr<Communicator> communicator) {
+    std::vector<float> values(10);
+    const bool is_wrong = communicator->rank() == 1;
+    const Status status = Sum(*communicator, is_wrong ? elsewhere : values);
+    EXPECT_EQ(status.code(), is_wrong ? ErrorCode::kUsage : ErrorCode::kAborted);
+    EXPECT_EQ(status.message(),
+              "all_reduce: a buffer of rank 1 is in memory of the host, not of GPU 1");
+    const Tensor tensors[] = {{values.data(), 10}, {elsewhere.data(), 10}};
+    EXPECT_EQ(communicator->GroupAllReduce(tensors, DataType::kFloat32, ReduceOp::kSum).code(),
+              ErrorCode::kAborted);
+  });
+  SetFakeHostMemory(nullptr);
+}
+
 TEST(NcclCommunicatorFaultTest, AnAbortEndsTheWaitsOfAllForEver) {
   std::latch all_are_there(4);
   OnRanks(4, 60s, [&](std::unique_ptr<Communicator> communicator) {
