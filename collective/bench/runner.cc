@@ -18,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kLeastIterations = 10;
 constexpr size_t kMostIterations = 1000;
+constexpr size_t kMostCopies = 10000;  // between two looks at the clock
 constexpr int kCopyWindows = 5;
 constexpr Duration kCopyTime = std::chrono::milliseconds(5);
 
@@ -301,8 +302,9 @@ Result<BenchRow> BenchRunner::Measure(const BenchCase& what) {
 }
 
 Result<double> BenchRunner::CopyForAWhile(size_t bytes) {
-  // Small blocks are copied many at a time: reading the clock takes longer than copying them.
-  const size_t batch = std::max<size_t>((size_t{64} << 10) / bytes, 1);
+  // Many at a time: reading the clock, or waiting for a GPU, takes longer than copying a block.
+  const size_t at_a_time = communicator_.device() < 0 ? size_t{64} << 10 : size_t{256} << 20;
+  const size_t batch = std::clamp<size_t>(at_a_time / bytes, 1, kMostCopies);
   const double limit = std::chrono::duration<double>(kCopyTime).count();
   const auto start = Clock::now();
   double copied = 0;
