@@ -2,8 +2,6 @@
 #include "launcher/engine/elastic_launcher.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -13,21 +11,13 @@
 #include <utility>
 
 #include "base/log.h"
-#include "launcher/driver/cause.h"
 #include "launcher/driver/elastic_driver.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/elastic_agents.h"
 #include "launcher/engine/elastic_observers.h"
 #include "launcher/engine/generation_start.h"
-#include "launcher/engine/job_console.h"
+#include "launcher/engine/job_launcher.h"
 #include "launcher/engine/kv_bridge.h"
-#include "launcher/engine/leftovers.h"
-#include "launcher/engine/serve_session.h"
-#include "launcher/engine/stdin_feeder.h"
-#include "launcher/engine/warm_starts.h"
-#include "launcher/engine/worker_channels.h"
-#include "launcher/engine/worker_errors.h"
-#include "launcher/engine/worker_guard.h"
 #include "launcher/job/hostfile.h"
 
 namespace hvdray {
@@ -45,22 +35,16 @@ KvBridge::Hold HoldOf(const ElasticPolicy& policy) {
   return policy.repairs_barriers ? KvBridge::Hold::kRanksAndBarrier : KvBridge::Hold::kRanks;
 }
 
-class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
+class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
  public:
   ElasticLauncher(Loop& loop, Transport& transport, ElasticHosts& hosts, HostSource& source,
                   Trace& trace, LaunchPlan plan, ElasticPolicy policy)
-      : loop_(loop),
+      : JobLauncher(loop, trace, std::move(plan), "worker"),
         source_(source),
-        trace_(trace),
-        plan_(std::move(plan)),
         policy_(policy),
         agents_(loop, transport, hosts, plan_, *this),
         kv_(agents_.agents(), HoldOf(policy), MakeKvHandlers()),
-        errors_([this](int worker, LastError error, std::optional<Duration> age) {
-          Feed(event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
-        }),
-        observers_(loop, trace),
-        channels_(MakeChannelHandlers()) {}
+        observers_(loop, trace) {}
 
   /// For the job of `hvdray run`.
   Status OpenRun() {
@@ -72,19 +56,8 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
 
   /// For the job of a client.
   Status OpenServe(ServeOptions options, ToldHosts* told) {
-    ServeSession::Gangs gangs;
+    ServeSession::Gangs gangs = CommonRequests();
     gangs.start = [this](const control::Start& start) { return StartJob(start); };
-    gangs.dismiss = [this](Duration grace, bool is_sigint_first) {
-      is_sigint_first_ = is_sigint_first;
-      if (is_running()) Feed(event::Dismissed{grace});
-    };
-    gangs.signal = [this](int worker, int signo) {
-      SendToWorker(worker, wire::Signal{worker, signo});
-    };
-    gangs.write = [this](int worker, std::shared_ptr<const std::string> bytes) {
-      channels_.Write(worker, std::move(bytes));
-    };
-    gangs.give = [this](int worker, int64_t object) { channels_.Give(worker, object); };
     gangs.put = [this](const wire::ObjectPiece& piece) { agents_.PutObject(piece); };
     gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
       return agents_.MapObject(object, memory);
@@ -98,50 +71,22 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       return Status(ErrorCode::kUsage, "the hosts of an elastic job come with its start",
                     "--preload");
     };
-    gangs.flush = [this](std::function<void()> done) {
-      console_->output().OnceWritten(std::move(done));
-    };
     gangs.has_object_room = [this] { return agents_.HasObjectRoom(); };
-    gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
-    gangs.on_room = [this] { channels_.GrantWithheld(); };
-    gangs.on_end = [this] { EndServing({}); };
-    HVDRAY_ASSIGN_OR_RETURN(serve_,
-                            ServeSession::Open(loop_, std::move(options), std::move(gangs)));
-    base_env_ = *plan_.spec.env;
-    HVDRAY_RETURN_IF_ERROR(agents_.agents().OfferMemory());
-    agents_.agents().RequireVersion(wire::kChannelVersion);
+    HVDRAY_RETURN_IF_ERROR(OpenSession(std::move(options), std::move(gangs)));
     return OpenFiles();
   }
 
-  JobReport Run() override {
-    console_->Begin();
-    trace_.Begin(kPhaseHello, loop_.Now());
-    if (job_) job_->loop.Start();
-    console_->Run();
-    return MakeReport();
-  }
-
-  void StopBy(int signo) override { console_->OnStopSignal(signo); }
   void HostLeaves(const std::string& host, Duration in) override {
     HostTable& hosts = agents_.hosts();
     for (int i = 0; i < hosts.size(); ++i) {
       if (hosts.At(i).slots.host == host) Feed(event::HostLeaving{i, in});
     }
   }
-  void Print(std::span<const std::string> lines) override { console_->Print(lines); }
-  void Say(std::string_view line) override {
-    console_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
-  }
-
   void Feed(ElasticEvent fact) {
     if (!serve_ || is_running()) return job_->loop.Feed(std::move(fact));
     // Before the client's first job, or between two.
     observers_.OnEvent(fact, loop_.Now());
-    if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
-      EndServing(InterruptedCause(signal->signo));
-    } else if (std::holds_alternative<event::ReaderGone>(fact)) {
-      EndServing(ReaderGoneCause());
-    }
+    EndServingOn(fact);
   }
 
  private:
@@ -159,16 +104,24 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect> loop;
   };
   bool is_running() const { return job_ && !has_ended_; }
+  bool HasGang() const override { return is_running(); }
+  AgentSet& agents() override { return agents_.agents(); }
+  const KvBridge& kv() const override { return kv_; }
+
+  void Start() override {
+    if (job_) job_->loop.Start();
+  }
   struct Found {
     std::vector<HostSlots> hosts;
     bool is_final = false;
   };
 
   Status OpenFiles() {
-    HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-    HVDRAY_ASSIGN_OR_RETURN(
-        console_, JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents_.agents(),
-                                   MakeFrontHandlers(), plan_.place.record_fd));
+    JobConsole::Handlers handlers = HandlersFeeding(*this);
+    handlers.on_forward_signal = [this](int signo) {
+      agents().SendAll({newest_, wire::Signal{-1, signo}});
+    };
+    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
     std::function<void(const Json&)> sink;
     if (serve_) sink = [this](const Json& line) { serve_->OnEvent(line); };
     return observers_.OpenEvents(plan_, std::move(sink),
@@ -214,9 +167,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     policy.began_epoch_s +=
         std::chrono::duration_cast<std::chrono::seconds>(loop_.Now() - plan_.began).count();
     HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(policy));
-    std::vector<std::string> env = base_env_;
-    for (const auto& [name, value] : start.env) env.push_back(fmt::format("{}={}", name, value));
-    plan_.spec.env.Set(std::move(env), "control");
+    plan_.spec.env.Set(EnvironmentOf(start.env), "control");
     ForgetJob();
     Status status = OpenRecord(MakeJob(policy));
     if (status.ok() && !std::exchange(is_source_started_, true)) status = StartSource();
@@ -285,69 +236,20 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     if (serve_end_.is_asked()) FinishServing();
   }
 
-  // The session ends once its job has.
-  void EndServing(const Cause& cause) {
-    if (!serve_end_.Ask(VerdictOf(cause, plan_.began, loop_.Now()))) return;
-    // Maybe from within a handler of the client's link.
-    if (!is_running()) loop_.Post([this] { FinishServing(); });
+  void Dismiss(Duration grace) override {
+    if (is_running()) Feed(event::Dismissed{grace});
   }
 
-  void FinishServing() {
-    if (!serve_end_.Finish()) return;
-    verdict_ = serve_end_.verdict();
-    source_.Stop();
-    FinishConsole();
-  }
-
-  void TellEnd(int worker, Duration grace) {
-    if (serve_ && grace > Duration::zero()) channels_.Write(worker, EndMessage(grace));
-  }
+  void OnServeEnd() override { source_.Stop(); }
 
   // ---- what others say
 
-  JobConsole::Handlers MakeFrontHandlers() {
-    JobConsole::Handlers handlers = HandlersFeeding(*this);
-    handlers.on_forward_signal = [this](int signo) {
-      agents_.agents().SendAll({newest_, wire::Signal{-1, signo}});
-    };
-    handlers.on_consumed = [this](int worker, uint32_t bytes) {
-      const uint32_t granted = guard_.OnWritten(worker, bytes);
-      if (granted == 0) return;
-      SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, granted});
-    };
-    return handlers;
+  void FeedError(int worker, LastError error, std::optional<Duration> age) override {
+    Feed(event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
   }
 
-  WorkerChannels::Handlers MakeChannelHandlers() {
-    WorkerChannels::Handlers handlers;
-    handlers.on_hello = [this](int worker, const Json& hello) {
-      if (serve_) serve_->OnHello(worker, hello);
-    };
-    handlers.on_data = [this](int worker, const Json& data, ByteView piece, uint64_t at,
-                              uint64_t of) {
-      if (serve_) serve_->OnData(worker, data, piece, at, of);
-    };
-    handlers.send = [this](int worker, wire::Stdin frame) {
-      SendToWorker(worker, std::move(frame));
-    };
-    handlers.give = [this](int worker, int64_t object) {
-      SendToWorker(worker, wire::GiveObject{worker, object});
-    };
-    handlers.has_room = [this] { return !serve_ || serve_->HasRoom(); };
-    handlers.grant = [this](int worker, uint32_t bytes) {
-      guard_.OnChannelRead(worker, bytes);
-      SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
-    };
-    handlers.on_report = [this](int worker, uint32_t number, const Json& metrics) {
-      if (serve_) serve_->OnReport(worker, number, metrics);
-      observers_.OnReport(static_cast<WorkerId>(worker), number, metrics);
-    };
-    handlers.on_violation = [this](int worker, const Status& why) {
-      console_->Say(ChannelFaultText(fmt::format("worker {}", worker), why));
-      Feed(event::ProcessErred{static_cast<WorkerId>(worker), ChannelError(why)});
-      SendToWorker(worker, wire::Signal{worker, SIGKILL});
-    };
-    return handlers;
+  void RecordReport(int worker, uint32_t number, const Json& metrics) override {
+    observers_.OnReport(static_cast<WorkerId>(worker), number, metrics);
   }
 
   KvBridge::Handlers MakeKvHandlers() {
@@ -404,10 +306,6 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     if (serve_ && signal != nullptr) return EndServing(InterruptedCause(signal->signo));
     AddLateFault(verdict_, *late);
   }
-  void OnIdle() {
-    if (!serve_) console_->ShowProgress(progress_);
-  }
-
   void Apply(const effect::ConnectHost& connect) { agents_.Connect(connect.host, connect.slots); }
 
   void Apply(const effect::ReleaseHost& release) { agents_.Release(release.host, newest_); }
@@ -458,29 +356,14 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       living_[number] = worker.place;
       kv_.Admit(worker.place.host, worker.place.local_rank);
       console_->output().StartWorker(number, worker.place.rank, worker.place.host);
-      if (is_first) StartStdin(number, worker.place.rank);
+      // A later generation gets no stdin, since the stream is half read.
+      if (is_first && *plan_.spec.stdin_rank == worker.place.rank) StartStdin(number);
       if (serve_) serve_->OnWorker(number, worker.place);
       if (serve_ && is_whole) serve_->OnMember(number);
     }
     if (!is_first) return;
     progress_.np = static_cast<int>(start.workers.size());
     progress_.host_count = progress_.hosts_ready = std::max(1, agents_.hosts().size());
-  }
-
-  // A later generation gets no stdin, since the stream is half read.
-  void StartStdin(int worker, int rank) {
-    if (*plan_.spec.stdin_rank != rank) return;
-    stdin_worker_ = worker;
-    stdin_ = std::make_unique<StdinFeeder>(loop_, STDIN_FILENO, worker, [this, worker](auto frame) {
-      SendToWorker(worker, std::move(frame));
-    });
-    stdin_->AddCredit(kStdinWindowBytes);
-  }
-
-  void SendToWorker(int worker, wire::Body body) {
-    const int agent = guard_.AgentOf(worker);
-    if (agent < 0) return;
-    agents_.agents().Send(agent, {guard_.GenerationOf(worker), std::move(body)});
   }
 
   void Apply(const effect::OpenBarrier& /*open*/) { kv_.OpenBarrier(); }
@@ -494,7 +377,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       order.workers.push_back(static_cast<int32_t>(worker));
     }
     for (auto& [agent, order] : by_agent) {
-      if (agent >= 0) agents_.agents().Send(agent, {newest_, std::move(order)});
+      if (agent >= 0) agents().Send(agent, {newest_, std::move(order)});
     }
   }
 
@@ -535,24 +418,14 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     job_->loop.Finish();
     observers_.OnEnd(verdict_, job_->driver.Snapshot());
     if (!serve_) source_.Stop();
-    stdin_.reset();
+    DropStdin();
     loop_.Post([this] { agents_.EndReleases(); });
   }
 
   void OnReleased() override { serve_ ? EndJob() : FinishConsole(); }
 
-  void FinishConsole() {
-    console_->Finish(
-        [this](Status drained) {
-          AddDrainFault(verdict_, std::move(drained));
-          if (serve_) serve_->Close(verdict_.exit_code);
-        },
-        [this] { EndLeftoversOfLostAgents(); });
-  }
-
-  // By now the keeper of a lost agent has ended, by itself or killed like the agent.
-  void EndLeftoversOfLostAgents() {
-    for (const uint32_t pid : agents_.lost_here()) EndLeftovers(plan_.job_id, pid);
+  std::vector<uint32_t> LostPidsHere() override {
+    return {agents_.lost_here().begin(), agents_.lost_here().end()};
   }
 
   void SetNewest(Generation generation) {
@@ -566,27 +439,15 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       agents_.Reject(agent, std::move(status));
       return;
     }
+    if (OnStream(message)) return;
     if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
       kv_.OnRequest(agent, message.generation, std::move(*kv));
-    } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
-      if (guard_.IsStale(message)) return;
-      if (output->stream == wire::StreamId::kChannel) return channels_.Take(*output);
-      const bool is_stderr = output->stream == wire::StreamId::kStderr;
-      console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
-                                  output->is_end);
-      if (is_stderr) errors_.OnStderr(console_->output(), output->rank);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (message.generation == 1) ++progress_.workers_started;
       if (serve_) serve_->OnWorkerStarted(started->rank, started->pid);
       Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       OnExited(*exited);
-    } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
-      if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
-      if (credit->stream == wire::StreamId::kChannel) {
-        channels_.AddCredit(credit->rank, credit->bytes);
-        if (serve_) serve_->OnTaken();
-      }
     } else {
       if (host >= 0) OnHostMessage(host, message);
     }
@@ -595,8 +456,8 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
   void OnExited(const wire::WorkerExited& exited) {
     const WorkerRecord& record = RecordOf(exited.rank);
     Log(LogLevel::kInfo, "launcher", "{} {}", NameOf(record), Describe(exited.status));
-    if (stdin_ && stdin_worker_ == exited.rank) stdin_->Stop();
-    if (serve_) channels_.Drop(exited.rank);
+    StopStdinOf(exited.rank);
+    channels_.Drop(exited.rank);
     const auto living = living_.find(exited.rank);
     if (living != living_.end()) {
       kv_.Forget(living->second.host, living->second.local_rank);
@@ -631,8 +492,7 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
       OnConnectionsBroken(host, message.generation, *broken);
     } else if (const auto* warmed = std::get_if<wire::Warmed>(&message.body)) {
       observers_.OnWarmed(entry.slots.host, message.generation, *warmed);
-      const auto text = warm_starts_.OnWarmed(entry.slots.host, *warmed);
-      if (text) console_->Say(*text);
+      OnWarmed(entry.slots.host, *warmed);
     } else {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), entry.slots.host);
@@ -683,56 +543,37 @@ class ElasticLauncher : public Launcher, private ElasticAgents::Owner {
     return failures;
   }
 
-  JobReport MakeReport() {
+  JobReport MakeReport() override {
     LastWords last;
     if (verdict_.first_failure) last = LastWordsOf(*verdict_.first_failure);
-    JobReport report = console_->BeginReport(plan_, std::move(verdict_), std::move(last));
+    JobReport report = BeginReport(std::move(last));
     report.generations = published_;
     report.hosts = agents_.hosts().Report();
     report.earlier_failures = EarlierFailures();
-    report.rendezvous = kv_.store().stats();
-    report.stale_questions = kv_.store().stale_questions();
-    report.refused_questions = kv_.refused_questions();
     if (!serve_ || !serve_end_.is_finished()) report.memberships = observers_.memberships();
     return report;
   }
 
-  Loop& loop_;
   HostSource& source_;
-  Trace& trace_;
-  LaunchPlan plan_;
   const ElasticPolicy policy_;
   ElasticAgents agents_;
-  WorkerGuard guard_;
   KvBridge kv_;
   std::map<int, RankInfo> living_;  // Workers with their present places.
   std::vector<int> failed_;         // Failed workers, in order.
   std::vector<RankInfo> ranks_;     // Of the published generation.
-  WorkerErrors errors_;
-  std::unique_ptr<JobConsole> console_;
   ElasticObservers observers_;
-  WorkerChannels channels_;
-  WarmStarts warm_starts_;
-  std::unique_ptr<StdinFeeder> stdin_;
-  int stdin_worker_ = -1;
-  StartProgress progress_;
   Generation published_ = 0;
   Generation newest_ = 0;      // Newest in any message.
   Generation refused_in_ = 0;  // Last generation with that warning.
-  Verdict verdict_;
-  std::unique_ptr<Job> job_;  // null: hvdray serve, before its client's first job
+  std::unique_ptr<Job> job_;   // null: hvdray serve, before its client's first job
 
   // Of hvdray serve.
-  std::unique_ptr<ServeSession> serve_;  // null: hvdray run
-  std::vector<std::string> base_env_;    // without that of the start
-  int64_t last_notice_ = 0;              // highest timestamp of the job's notices
-  WorkerId next_worker_ = 0;             // above all numbers of its jobs
+  int64_t last_notice_ = 0;   // highest timestamp of the job's notices
+  WorkerId next_worker_ = 0;  // above all numbers of its jobs
   bool is_source_started_ = false;
-  std::optional<Found> found_;    // the last list
-  Status why_none_found_;         // ok: it is the last answer
-  bool has_ended_ = false;        // the job
-  bool is_sigint_first_ = false;  // it is dismissed that way
-  ServeEnd serve_end_;
+  std::optional<Found> found_;  // the last list
+  Status why_none_found_;       // ok: it is the last answer
+  bool has_ended_ = false;      // the job
 };
 
 }  // namespace

@@ -2,8 +2,6 @@
 #include "launcher/engine/fixed_launcher.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <deque>
 #include <functional>
@@ -15,23 +13,15 @@
 #include <utility>
 
 #include "base/log.h"
-#include "launcher/driver/cause.h"
 #include "launcher/driver/gang_driver.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/host_table.h"
-#include "launcher/engine/job_console.h"
+#include "launcher/engine/job_launcher.h"
 #include "launcher/engine/kv_bridge.h"
-#include "launcher/engine/leftovers.h"
 #include "launcher/engine/object_feed.h"
-#include "launcher/engine/serve_session.h"
 #include "launcher/engine/start_sequence.h"
-#include "launcher/engine/stdin_feeder.h"
-#include "launcher/engine/warm_starts.h"
-#include "launcher/engine/worker_channels.h"
-#include "launcher/engine/worker_errors.h"
-#include "launcher/engine/worker_guard.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/report/event_log.h"
 
@@ -44,19 +34,13 @@ void LogStateChange(const StateChange& change) {
       change.from, change.to);
 }
 
-class FixedLauncher : public Launcher, private AgentSet::Owner {
+class FixedLauncher final : public JobLauncher, private AgentSet::Owner {
  public:
   FixedLauncher(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan)
-      : loop_(loop),
-        trace_(trace),
-        plan_(std::move(plan)),
+      : JobLauncher(loop, trace, std::move(plan), "rank"),
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_), *this),
         kv_(agents_),
         start_(loop, trace, plan_, hosts_, MakeStartHandlers()),
-        errors_([this](int rank, LastError error, std::optional<Duration> age) {
-          Feed(event::WorkerErred{generation_, rank, std::move(error), age});
-        }),
-        channels_(MakeChannelHandlers()),
         objects_(ObjectFeed::Hosts::kFixed, MakeObjectHandlers()) {
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const auto host = static_cast<int>(i);
@@ -76,19 +60,8 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
 
   /// For the gangs of a client.
   Status OpenServe(ServeOptions options) {
-    ServeSession::Gangs gangs;
+    ServeSession::Gangs gangs = CommonRequests();
     gangs.start = [this](const control::Start& start) { return StartGang(start); };
-    gangs.dismiss = [this](Duration grace, bool is_sigint_first) {
-      is_sigint_first_ = is_sigint_first;
-      DismissGang(grace);
-    };
-    gangs.signal = [this](int rank, int signo) {
-      agents_.Send(guard_.AgentOf(rank), {generation_, wire::Signal{rank, signo}});
-    };
-    gangs.write = [this](int rank, std::shared_ptr<const std::string> bytes) {
-      channels_.Write(rank, std::move(bytes));
-    };
-    gangs.give = [this](int rank, int64_t object) { channels_.Give(rank, object); };
     gangs.put = [this](const wire::ObjectPiece& piece) { objects_.Add(piece); };
     gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
       return objects_.AddMemory(object, memory);
@@ -103,18 +76,8 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
                     "--min-np makes it elastic");
     };
     gangs.warm = [this](const control::Warm& warm) { return Warm(warm); };
-    gangs.flush = [this](std::function<void()> done) {
-      console_->output().OnceWritten(std::move(done));
-    };
     gangs.has_object_room = [this] { return HasObjectRoom(); };
-    gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
-    gangs.on_room = [this] { channels_.GrantWithheld(); };
-    gangs.on_end = [this] { EndServing({}); };
-    HVDRAY_ASSIGN_OR_RETURN(serve_,
-                            ServeSession::Open(loop_, std::move(options), std::move(gangs)));
-    base_env_ = *plan_.spec.env;
-    HVDRAY_RETURN_IF_ERROR(agents_.OfferMemory());
-    agents_.RequireVersion(wire::kChannelVersion);
+    HVDRAY_RETURN_IF_ERROR(OpenSession(std::move(options), std::move(gangs)));
     return OpenFiles();
   }
 
@@ -131,22 +94,13 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
   };
 
   Status OpenFiles() {
-    HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
     JobConsole::Handlers handlers = HandlersFeeding(*this);
     handlers.on_forward_signal = [this](int signo) {
       const wire::Signal signal = {-1, signo};
       if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
       console_->Say("there is no worker yet to pass the signal on to");
     };
-    handlers.on_consumed = [this](int rank, uint32_t bytes) {
-      const uint32_t granted = guard_.OnWritten(rank, bytes);
-      if (granted == 0) return;
-      agents_.Send(guard_.AgentOf(rank),
-                   {generation_, wire::Credit{rank, wire::StreamId::kStdout, granted}});
-    };
-    HVDRAY_ASSIGN_OR_RETURN(console_,
-                            JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents_,
-                                             std::move(handlers), plan_.place.record_fd));
+    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
     if (plan_.spec.events_file->empty() && !serve_) return {};
     EventLogOptions events = EventOptionsOf(plan_);
     events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
@@ -160,33 +114,23 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     if (gang_) return gang_->loop.Feed(std::move(fact));
     // Between two gangs.
     OnFact(fact, loop_.Now());
-    if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
-      EndServing(InterruptedCause(signal->signo));
-    } else if (std::holds_alternative<event::ReaderGone>(fact)) {
-      EndServing(ReaderGoneCause());
-    }
+    EndServingOn(fact);
   }
 
-  JobReport Run() override {
-    console_->Begin();
-    trace_.Begin(kPhaseHello, loop_.Now());
+  void HostLeaves(const std::string& /*host*/, Duration /*in*/) override {}
+
+ private:
+  AgentSet& agents() override { return agents_; }
+  const KvBridge& kv() const override { return kv_; }
+
+  void Start() override {
     Log(LogLevel::kInfo, "launcher", "starting agents on {}",
         CompressHostList(NamesOf(plan_.hosts)));
     if (!serve_) console_->ShowProgress(progress_);
     agents_.StartAll();
     if (gang_) gang_->loop.Start();
-    console_->Run();
-    return MakeReport();
   }
 
-  void StopBy(int signo) override { console_->OnStopSignal(signo); }
-  void HostLeaves(const std::string& /*host*/, Duration /*in*/) override {}
-  void Say(std::string_view line) override {
-    console_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
-  }
-  void Print(std::span<const std::string> lines) override { console_->Print(lines); }
-
- private:
   void OnReady(int host, const wire::HostFacts& facts) override {
     hosts_.At(host).facts = facts;
     Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
@@ -221,37 +165,12 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         NoticeLine(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
   }
 
-  WorkerChannels::Handlers MakeChannelHandlers() {
-    WorkerChannels::Handlers handlers;
-    handlers.on_hello = [this](int rank, const Json& hello) {
-      if (serve_) serve_->OnHello(rank, hello);
-    };
-    handlers.on_data = [this](int rank, const Json& data, ByteView piece, uint64_t at,
-                              uint64_t of) {
-      if (serve_) serve_->OnData(rank, data, piece, at, of);
-    };
-    handlers.send = [this](int rank, wire::Stdin frame) {
-      agents_.Send(guard_.AgentOf(rank), {generation_, std::move(frame)});
-    };
-    handlers.give = [this](int rank, int64_t object) {
-      agents_.Send(guard_.AgentOf(rank), {generation_, wire::GiveObject{rank, object}});
-    };
-    handlers.has_room = [this] { return !serve_ || serve_->HasRoom(); };
-    handlers.grant = [this](int rank, uint32_t bytes) {
-      guard_.OnChannelRead(rank, bytes);
-      agents_.Send(guard_.AgentOf(rank),
-                   {generation_, wire::Credit{rank, wire::StreamId::kChannel, bytes}});
-    };
-    handlers.on_report = [this](int rank, uint32_t number, const Json& metrics) {
-      if (serve_) serve_->OnReport(rank, number, metrics);
-      if (event_log_) event_log_->OnReport(generation_, rank, number, metrics, loop_.Now());
-    };
-    handlers.on_violation = [this](int rank, const Status& why) {
-      console_->Say(ChannelFaultText(fmt::format("rank {}", rank), why));
-      Feed(event::WorkerErred{generation_, rank, ChannelError(why)});
-      agents_.Send(guard_.AgentOf(rank), {generation_, wire::Signal{rank, SIGKILL}});
-    };
-    return handlers;
+  void FeedError(int rank, LastError error, std::optional<Duration> age) override {
+    Feed(event::WorkerErred{generation_, rank, std::move(error), age});
+  }
+
+  void RecordReport(int rank, uint32_t number, const Json& metrics) override {
+    if (event_log_) event_log_->OnReport(generation_, rank, number, metrics, loop_.Now());
   }
 
   StartSequence::Handlers MakeStartHandlers() {
@@ -281,9 +200,6 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     if (event_log_) event_log_->OnEffect(effect, now);
   }
   void OnLate(const Event& event) { AddLateFault(verdict_, event); }
-  void OnIdle() {
-    if (!serve_) console_->ShowProgress(progress_);
-  }
 
   // ---- gangs of a client
 
@@ -342,12 +258,6 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     if (cause.starts_with(host + ": ")) cause.remove_prefix(host.size() + 2);
     return {ErrorCode::kAgentLost, fmt::format("{} is lost: {}", host, cause),
             "start another hvdray serve"};
-  }
-
-  std::vector<std::string> EnvironmentOf(const std::map<std::string, std::string>& added) const {
-    std::vector<std::string> env = base_env_;
-    for (const auto& [name, value] : added) env.push_back(fmt::format("{}={}", name, value));
-    return env;
   }
 
   Status Warm(const control::Warm& warm) {
@@ -433,7 +343,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     is_repeating_ = false;
   }
 
-  void DismissGang(Duration grace) {
+  void Dismiss(Duration grace) override {
     if (pending_start_) return RefuseStart({ErrorCode::kCancelled, "stopped before it started"});
     if (gang_) Feed(event::Dismissed{grace});
   }
@@ -454,23 +364,11 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     });
   }
 
-  // The session ends once its gang has.
-  void EndServing(const Cause& cause) {
-    if (!serve_end_.Ask(VerdictOf(cause, plan_.began, loop_.Now()))) return;
-    if (pending_start_) RefuseStart({ErrorCode::kCancelled, "hvdray serve is ending"});
-    // Maybe from within a handler of the client's link.
-    if (!gang_) loop_.Post([this] { FinishServing(); });
-  }
+  bool HasGang() const override { return gang_ != nullptr; }
 
-  void FinishServing() {
-    if (!serve_end_.Finish()) return;
-    verdict_ = serve_end_.verdict();
-    console_->Finish(
-        [this](Status drained) {
-          AddDrainFault(verdict_, std::move(drained));
-          serve_->Close(verdict_.exit_code);
-        },
-        [this] { EndLeftoversOfLostAgents(); });
+  void EndServing(const Cause& cause) override {
+    if (pending_start_) RefuseStart({ErrorCode::kCancelled, "hvdray serve is ending"});
+    JobLauncher::EndServing(cause);
   }
 
   // ---- effects
@@ -508,13 +406,14 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
                                .master_port = started_.master_port};
     for (const RankInfo& place : ranks) start.workers.push_back({kNoWorker, place});
     kv_.Reset(ranks, generation_);
-    stdin_.reset();
     for (auto& [host, message] : StartMessages(plan_, start, ranks, hosts_)) {
       agents_.Send(host, {generation_, wire::KvReset{}});
       agents_.Send(host, {generation_, std::move(message)});
     }
     if (serve_) TellWorkers();
-    StartStdin(started_.ranks);
+    // A later generation gets no stdin, since the stream is half read.
+    const auto& reader = *plan_.spec.stdin_rank;
+    reader&& generation_ == 1 ? StartStdin(*reader) : DropStdin();
   }
 
   void TellWorkers() {
@@ -527,29 +426,13 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     serve_->OnMembers(started_.ranks, workers);
   }
 
-  void StartStdin(const std::vector<RankInfo>& ranks) {
-    const auto& rank = *plan_.spec.stdin_rank;
-    // A later generation gets no stdin, since the stream is half read.
-    if (!rank || generation_ > 1) return;
-    const int host = ranks[static_cast<size_t>(*rank)].host_index;
-    stdin_ = std::make_unique<StdinFeeder>(loop_, STDIN_FILENO, *rank, [this, host](auto frame) {
-      agents_.Send(host, {generation_, std::move(frame)});
-    });
-    stdin_->AddCredit(kStdinWindowBytes);
-  }
-
   void Apply(const effect::StopGeneration& stop) {
     start_.Drop();
-    if (stop.grace > Duration::zero() && *plan_.spec.has_channel) TellEnd(stop.grace);
+    for (const RankInfo& info : started_.ranks) TellEnd(info.rank, stop.grace);
     const std::vector<wire::Body> orders = console_->StopOrders(stop.grace, is_sigint_first_);
     for (const int host : stop.hosts) {
       for (const wire::Body& order : orders) agents_.Send(host, {stop.generation, order});
     }
-  }
-
-  void TellEnd(Duration grace) {
-    const auto line = EndMessage(grace);
-    for (const RankInfo& info : started_.ranks) channels_.Write(info.rank, line);
   }
 
   void Apply(const effect::Say& say) { console_->Say(say.text); }
@@ -559,17 +442,16 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     verdict_ = finish.verdict;
     gang_->loop.Finish();
     start_.Drop();
-    stdin_.reset();
-    console_->Finish([this](Status drained) { AddDrainFault(verdict_, std::move(drained)); },
-                     [this] { EndLeftoversOfLostAgents(); });
+    FinishConsole();
   }
 
-  // By now the keeper of a lost agent has ended, by itself or killed like the agent.
-  void EndLeftoversOfLostAgents() {
+  std::vector<uint32_t> LostPidsHere() override {
+    std::vector<uint32_t> pids;
     for (const auto& [number, why] : lost_) {
       const JobHost& host = hosts_.At(number);
-      if (!host.is_remote) EndLeftovers(plan_.job_id, host.facts.agent_pid);
+      if (!host.is_remote) pids.push_back(host.facts.agent_pid);
     }
+    return pids;
   }
 
   // Of the objects of a client that has gone, another one with that number may be its successor's.
@@ -587,16 +469,10 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       agents_.Reject(host, std::move(status));
       return;
     }
+    if (OnStream(message)) return;
     const Generation generation = message.generation;
     if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
       kv_.OnRequest(host, generation, std::move(*kv));
-    } else if (auto* output = std::get_if<wire::Output>(&message.body)) {
-      if (guard_.IsStale(message)) return;
-      if (output->stream == wire::StreamId::kChannel) return channels_.Take(*output);
-      const bool is_stderr = output->stream == wire::StreamId::kStderr;
-      console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
-                                  output->is_end);
-      if (is_stderr) errors_.OnStderr(console_->output(), output->rank);
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (generation == generation_) ++progress_.workers_started;
       Feed(event::WorkerStarted{generation, started->rank, started->pid});
@@ -604,7 +480,7 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
         serve_->OnWorkerStarted(started->rank, started->pid);
       }
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
-      if (stdin_ && *plan_.spec.stdin_rank == exited->rank) stdin_->Stop();
+      StopStdinOf(exited->rank);
       Log(LogLevel::kInfo, "launcher", "rank {} {}", exited->rank, Describe(exited->status));
       if (generation == generation_ && !exited->status.is_success()) {
         errors_.OnFailed(console_->output(), *exited, OtherRanks());
@@ -615,24 +491,18 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
       hosts_.At(host).relay = stopped->relay;
       hosts_.At(host).facts.offered_port = stopped->offered_port;
       Feed(event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
-    } else if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
-      if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
-      if (credit->stream == wire::StreamId::kChannel && generation == generation_) {
-        channels_.AddCredit(credit->rank, credit->bytes);
-        if (serve_) serve_->OnTaken();
-      }
     } else if (const auto* warmed = std::get_if<wire::Warmed>(&message.body)) {
-      OnWarmed(host, generation, *warmed);
+      OnWarmedHost(host, generation, *warmed);
     } else if (!start_.OnMessage(host, message)) {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
           wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
     }
   }
 
-  void OnWarmed(int host, Generation generation, const wire::Warmed& warmed) {
+  void OnWarmedHost(int host, Generation generation, const wire::Warmed& warmed) {
     const std::string& name = plan_.hosts[static_cast<size_t>(host)].host;
     if (event_log_) event_log_->OnWarmed(name, generation, warmed, loop_.Now());
-    if (const auto text = warm_starts_.OnWarmed(name, warmed)) console_->Say(*text);
+    OnWarmed(name, warmed);
     if (generation == 0 && warming_.contains(host)) AnswerWarm(host, warmed);
   }
 
@@ -643,57 +513,39 @@ class FixedLauncher : public Launcher, private AgentSet::Owner {
     return ranks;
   }
 
-  JobReport MakeReport() {
+  JobReport MakeReport() override {
     LastWords last;
     if (verdict_.first_failure) {
       last = console_->output().LastWordsOf(verdict_.first_failure->rank);
     }
-    JobReport report = console_->BeginReport(plan_, std::move(verdict_), std::move(last));
+    JobReport report = BeginReport(std::move(last));
     report.np = progress_.np;
     report.generations = generation_;
     report.hosts = hosts_.Report();
     report.earlier_failures.assign(earlier_failures_.begin(), earlier_failures_.end());
-    report.rendezvous = kv_.store().stats();
-    report.stale_questions = kv_.store().stale_questions();
-    report.refused_questions = kv_.refused_questions();
     return report;
   }
 
-  Loop& loop_;
-  Trace& trace_;
-  LaunchPlan plan_;
   AgentSet agents_;
-  WorkerGuard guard_;
   KvBridge kv_;
   HostTable hosts_;
   StartSequence start_;
   effect::StartGeneration started_{};  // the latest
-  WorkerErrors errors_;
-  std::map<int, Status> lost_;  // and why
+  std::map<int, Status> lost_;         // and why
   std::deque<EarlierFailure> earlier_failures_;
-  std::unique_ptr<JobConsole> console_;
   std::unique_ptr<EventLog> event_log_;
-  std::unique_ptr<StdinFeeder> stdin_;
-  StartProgress progress_;
   Generation generation_ = 0;
-  Verdict verdict_;
-  WorkerChannels channels_;
-  WarmStarts warm_starts_;
   ObjectFeed objects_;
   std::unique_ptr<Gang> gang_;  // null: between two of a client's
 
   // Of hvdray serve.
-  std::unique_ptr<ServeSession> serve_;  // null: hvdray run
-  std::vector<std::string> base_env_;    // without that of a gang's start
-  bool pending_start_ = false;           // until all hosts are ready
+  bool pending_start_ = false;  // until all hosts are ready
   std::vector<RankInfo> pending_ranks_;
   Watch start_timer_;
   Watch object_timer_;                 // of the first object that came before all hosts were ready
   std::vector<std::string> warm_env_;  // of the client's last order to warm
   std::set<int> warming_;              // hosts that have not answered it
-  bool is_sigint_first_ = false;       // the gang is dismissed that way
   bool is_repeating_ = false;          // facts that observers know
-  ServeEnd serve_end_;
 };
 
 }  // namespace

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/engine/job_launcher.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "launcher/engine/leftovers.h"
+
+namespace hvdray {
+
+JobLauncher::JobLauncher(Loop& loop, Trace& trace, LaunchPlan plan, std::string_view worker_word)
+    : loop_(loop),
+      trace_(trace),
+      plan_(std::move(plan)),
+      errors_([this](int worker, LastError error, std::optional<Duration> age) {
+        FeedError(worker, std::move(error), age);
+      }),
+      channels_(MakeChannelHandlers()),
+      worker_word_(worker_word) {}
+
+JobReport JobLauncher::Run() {
+  console_->Begin();
+  trace_.Begin(kPhaseHello, loop_.Now());
+  Start();
+  console_->Run();
+  return MakeReport();
+}
+
+void JobLauncher::Say(std::string_view line) {
+  console_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
+}
+
+Status JobLauncher::OpenConsole(JobConsole::Handlers handlers) {
+  HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
+  handlers.on_consumed = [this](int worker, uint32_t bytes) {
+    const uint32_t granted = guard_.OnWritten(worker, bytes);
+    if (granted == 0) return;
+    SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, granted});
+  };
+  HVDRAY_ASSIGN_OR_RETURN(console_,
+                          JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents(),
+                                           std::move(handlers), plan_.place.record_fd));
+  return {};
+}
+
+// ---- workers
+
+WorkerChannels::Handlers JobLauncher::MakeChannelHandlers() {
+  WorkerChannels::Handlers handlers;
+  handlers.on_hello = [this](int worker, const Json& hello) {
+    if (serve_) serve_->OnHello(worker, hello);
+  };
+  handlers.on_data = [this](int worker, const Json& data, ByteView piece, uint64_t at,
+                            uint64_t of) {
+    if (serve_) serve_->OnData(worker, data, piece, at, of);
+  };
+  handlers.send = [this](int worker, wire::Stdin frame) { SendToWorker(worker, std::move(frame)); };
+  handlers.give = [this](int worker, int64_t object) {
+    SendToWorker(worker, wire::GiveObject{worker, object});
+  };
+  handlers.has_room = [this] { return !serve_ || serve_->HasRoom(); };
+  handlers.grant = [this](int worker, uint32_t bytes) {
+    guard_.OnChannelRead(worker, bytes);
+    SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
+  };
+  handlers.on_report = [this](int worker, uint32_t number, const Json& metrics) {
+    if (serve_) serve_->OnReport(worker, number, metrics);
+    RecordReport(worker, number, metrics);
+  };
+  handlers.on_violation = [this](int worker, const Status& why) {
+    console_->Say(ChannelFaultText(fmt::format("{} {}", worker_word_, worker), why));
+    FeedError(worker, ChannelError(why), {});
+    SendToWorker(worker, wire::Signal{worker, SIGKILL});
+  };
+  return handlers;
+}
+
+void JobLauncher::SendToWorker(int worker, wire::Body body) {
+  const int agent = guard_.AgentOf(worker);
+  if (agent >= 0) agents().Send(agent, {guard_.GenerationOf(worker), std::move(body)});
+}
+
+void JobLauncher::StartStdin(int worker) {
+  stdin_worker_ = worker;
+  stdin_ = std::make_unique<StdinFeeder>(loop_, STDIN_FILENO, worker, [this, worker](auto frame) {
+    SendToWorker(worker, std::move(frame));
+  });
+  stdin_->AddCredit(kStdinWindowBytes);
+}
+
+void JobLauncher::StopStdinOf(int worker) {
+  if (stdin_ && stdin_worker_ == worker) stdin_->Stop();
+}
+
+void JobLauncher::TellEnd(int worker, Duration grace) {
+  if (grace > Duration::zero() && *plan_.spec.has_channel) {
+    channels_.Write(worker, EndMessage(grace));
+  }
+}
+
+bool JobLauncher::OnStream(wire::Message& message) {
+  if (auto* output = std::get_if<wire::Output>(&message.body)) {
+    if (guard_.IsStale(message)) return true;
+    if (output->stream == wire::StreamId::kChannel) {
+      channels_.Take(*output);
+      return true;
+    }
+    const bool is_stderr = output->stream == wire::StreamId::kStderr;
+    console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
+                                output->is_end);
+    if (is_stderr) errors_.OnStderr(console_->output(), output->rank);
+    return true;
+  }
+  if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
+    if (guard_.IsStale(message)) return true;
+    if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
+    if (credit->stream == wire::StreamId::kChannel) {
+      channels_.AddCredit(credit->rank, credit->bytes);
+      if (serve_) serve_->OnTaken();
+    }
+    return true;
+  }
+  return false;
+}
+
+void JobLauncher::OnWarmed(const std::string& host, const wire::Warmed& warmed) {
+  if (const auto text = warm_starts_.OnWarmed(host, warmed)) console_->Say(*text);
+}
+
+void JobLauncher::OnIdle() {
+  if (!serve_) console_->ShowProgress(progress_);
+}
+
+// ---- the client of hvdray serve
+
+ServeSession::Gangs JobLauncher::CommonRequests() {
+  ServeSession::Gangs gangs;
+  gangs.dismiss = [this](Duration grace, bool is_sigint_first) {
+    is_sigint_first_ = is_sigint_first;
+    Dismiss(grace);
+  };
+  gangs.signal = [this](int worker, int signo) {
+    SendToWorker(worker, wire::Signal{worker, signo});
+  };
+  gangs.write = [this](int worker, std::shared_ptr<const std::string> bytes) {
+    channels_.Write(worker, std::move(bytes));
+  };
+  gangs.give = [this](int worker, int64_t object) { channels_.Give(worker, object); };
+  gangs.flush = [this](std::function<void()> done) {
+    console_->output().OnceWritten(std::move(done));
+  };
+  gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
+  gangs.on_room = [this] { channels_.GrantWithheld(); };
+  gangs.on_end = [this] { EndServing({}); };
+  return gangs;
+}
+
+Status JobLauncher::OpenSession(ServeOptions options, ServeSession::Gangs gangs) {
+  HVDRAY_ASSIGN_OR_RETURN(serve_, ServeSession::Open(loop_, std::move(options), std::move(gangs)));
+  base_env_ = *plan_.spec.env;
+  HVDRAY_RETURN_IF_ERROR(agents().OfferMemory());
+  agents().RequireVersion(wire::kChannelVersion);
+  return {};
+}
+
+std::vector<std::string> JobLauncher::EnvironmentOf(
+    const std::map<std::string, std::string>& added) const {
+  std::vector<std::string> env = base_env_;
+  for (const auto& [name, value] : added) env.push_back(fmt::format("{}={}", name, value));
+  return env;
+}
+
+void JobLauncher::EndServing(const Cause& cause) {
+  if (!serve_end_.Ask(VerdictOf(cause, plan_.began, loop_.Now()))) return;
+  // Maybe from within a handler of the client's link.
+  if (!HasGang()) loop_.Post([this] { FinishServing(); });
+}
+
+void JobLauncher::FinishServing() {
+  if (!serve_end_.Finish()) return;
+  verdict_ = serve_end_.verdict();
+  OnServeEnd();
+  FinishConsole();
+}
+
+// ---- the end
+
+void JobLauncher::FinishConsole() {
+  stdin_.reset();
+  console_->Finish(
+      [this](Status drained) {
+        AddDrainFault(verdict_, std::move(drained));
+        if (serve_) serve_->Close(verdict_.exit_code);
+      },
+      // By now the keeper of a lost agent has ended, by itself or killed like the agent.
+      [this] {
+        for (const uint32_t pid : LostPidsHere()) EndLeftovers(plan_.job_id, pid);
+      });
+}
+
+JobReport JobLauncher::BeginReport(LastWords last) {
+  JobReport report = console_->BeginReport(plan_, std::move(verdict_), std::move(last));
+  report.rendezvous = kv().store().stats();
+  report.stale_questions = kv().store().stale_questions();
+  report.refused_questions = kv().refused_questions();
+  return report;
+}
+
+}  // namespace hvdray
