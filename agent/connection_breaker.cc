@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/fd.h"
 #include "base/log.h"
 
 namespace hvdray {
@@ -61,11 +61,6 @@ bool IsGloosConnection(int fd, std::span<const TcpAddress> addresses) {
 bool IsSame(int fd, const TcpTableRow& row) {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == row.inode;
-}
-
-bool HasEnded(int pidfd) {
-  pollfd ready{pidfd, POLLIN, 0};
-  return ::poll(&ready, 1, 0) > 0;
 }
 
 bool MeansGone(int error) {
@@ -126,11 +121,11 @@ void ConnectionBreaker::BreakProcess(pid_t pid, int pidfd, Round& round, Attempt
     opened.Reset(static_cast<int>(::syscall(kPidfdOpen, pid, 0)));
     pidfd = opened.get();
   }
-  if (pidfd >= 0 && HasEnded(pidfd)) return;
+  if (pidfd >= 0 && AwaitEnd(pidfd)) return;
   const Result<std::vector<ProcessConnection>> connections = round.sockets.ConnectionsOf(pid);
   if (!connections.ok()) {
     // A process that has just ended fails the same way as a forbidden one: the pidfd tells.
-    if (pidfd < 0 || HasEnded(pidfd) || attempt.error != 0) return;
+    if (pidfd < 0 || AwaitEnd(pidfd) || attempt.error != 0) return;
     attempt.error = EACCES;
     attempt.why = connections.status().message();
     return;

@@ -2,7 +2,6 @@
 #include "agent/fork_server.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/passed_descriptors.h"
 #include "base/sealed_memory.h"
@@ -21,7 +21,7 @@ namespace hvdray {
 namespace {
 
 constexpr Duration kForkLimit = std::chrono::seconds(60);
-constexpr int kServerEndMs = 1000;
+constexpr Duration kServerEndLimit = std::chrono::seconds(1);
 constexpr size_t kMaxAnswer = size_t{64} << 10;
 constexpr size_t kMaxOutputLine = 8192;
 constexpr size_t kMaxWhy = 1000;  // bytes of wire::Warmed::why
@@ -110,8 +110,7 @@ ForkServer::ForkServer(Loop& loop, ForkServerPlan plan, Duration limit,
 ForkServer::~ForkServer() {
   if (process_.pid <= 0) return;
   ::kill(-process_.pid, SIGKILL);
-  pollfd ready{process_.pidfd.get(), POLLIN, 0};
-  if (::poll(&ready, 1, kServerEndMs) > 0) ::waitpid(process_.pid, nullptr, WNOHANG);
+  if (AwaitEnd(process_.pidfd.get(), kServerEndLimit)) ::waitpid(process_.pid, nullptr, WNOHANG);
 }
 
 void ForkServer::Start() {

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -102,10 +101,8 @@ std::optional<pid_t> AgentOf(std::string_view name) {
 
 // Also if nobody reaps it, as in a container whose first process does not.
 bool IsGone(pid_t pid) {
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process.is_valid()) return errno == ESRCH;
-  pollfd ended{process.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 0) > 0;
+  const UniqueFd process = OpenPidFd(pid);
+  return process.is_valid() ? AwaitEnd(process.get()) : errno == ESRCH;
 }
 
 // Of agents that were killed together with their keepers. One of another pid namespace only seems

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/lifelines.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,7 +16,7 @@ void Lifelines::Add(UniqueFd fd, std::string why) {
 }
 
 Status Lifelines::AddProcess(pid_t pid, std::string why) {
-  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  UniqueFd pidfd = OpenPidFd(pid);
   if (pidfd.is_valid()) {
     Add(std::move(pidfd), std::move(why));
     return {};

@@ -216,7 +216,7 @@ int Adopt(pid_t pid, SpawnedProcess& child) {
   HVDRAY_CHECK(pid > 1);
   ::setpgid(pid, pid);  // In the parent as well, so that the group exists before any signal.
   if (!child.pidfd.is_valid()) {
-    child.pidfd.Reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    child.pidfd = OpenPidFd(pid);
   }
   if (!child.pidfd.is_valid()) {
     const int error = errno;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/worker_set.h"
 
-#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/fd.h"
 #include "base/log.h"
 
 namespace hvdray {
@@ -17,7 +17,7 @@ namespace {
 
 // libc headers older than Linux 5.4 do not define P_PIDFD.
 constexpr int kPidfdIdType = 3;
-constexpr int kLastWaitMs = 1000;
+constexpr Duration kLastWait = std::chrono::seconds(1);
 
 bool Reap(int pidfd, int options, siginfo_t& info) {
   info = {};
@@ -49,8 +49,8 @@ WorkerSet::~WorkerSet() {
   siginfo_t info;
   for (const auto& [pid, rank] : live_) {
     // With a limit: the keeper reaps a worker that hangs in the kernel.
-    pollfd ready{workers_.at(rank).pidfd.get(), POLLIN, 0};
-    if (::poll(&ready, 1, kLastWaitMs) > 0) Reap(ready.fd, WNOHANG, info);
+    const int pidfd = workers_.at(rank).pidfd.get();
+    if (AwaitEnd(pidfd, kLastWait)) Reap(pidfd, WNOHANG, info);
   }
 }
 

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +40,22 @@ Result<std::pair<UniqueFd, UniqueFd>> MakeSocketPair() {
     return ErrnoStatus("socketpair", errno);
   }
   return std::pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+UniqueFd OpenPidFd(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+bool AwaitEnd(int pidfd, Duration limit) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    pollfd ended{pidfd, POLLIN, 0};
+    const Duration left = deadline - std::chrono::steady_clock::now();
+    const int ready =
+        ::poll(&ended, 1, left > Duration::zero() ? static_cast<int>(Milliseconds(left)) + 1 : 0);
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
 }
 
 Status SetNonBlocking(int fd) {

@@ -4,6 +4,8 @@
 #ifndef HVDRAY_BASE_FD_H_
 #define HVDRAY_BASE_FD_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <utility>
 
@@ -50,6 +52,12 @@ Result<std::pair<UniqueFd, UniqueFd>> MakeSocketPair();
 
 /// Sets O_NONBLOCK on the open file, so all duplicates of `fd` get it too. Errors: kSystem.
 Status SetNonBlocking(int fd);
+
+/// A descriptor of that process, readable once it has ended. Invalid: errno says why, ESRCH that
+/// there is no such process.
+UniqueFd OpenPidFd(pid_t pid);
+/// Waits for at most `limit` until the process behind a pidfd has ended; false: it lives.
+bool AwaitEnd(int pidfd, Duration limit = {});
 
 /// Opens `path` for writing and truncates it; creates it with mode 0644 (umask applies). For the
 /// name of a descriptor ("/dev/stdout"), returns a duplicate, not truncated. Refuses another user's

@@ -3,11 +3,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -274,13 +272,7 @@ void ChildEnder::Close() {
 
 // What it has left in its group goes with it: until then the number is no other group's.
 void ChildEnder::Reap(pid_t pid, const Child& child) {
-  pollfd ended{child.pidfd.get(), POLLIN, 0};
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        child.deadline - std::chrono::steady_clock::now());
-    const int count = ::poll(&ended, 1, std::max(static_cast<int>(left.count()), 0));
-    if (count >= 0 || errno != EINTR) break;
-  }
+  AwaitEnd(child.pidfd.get(), child.deadline - std::chrono::steady_clock::now());
   ::kill(-pid, SIGKILL);
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -334,7 +326,7 @@ Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int 
     return Status(ErrorCode::kAgentStartFailed,
                   fmt::format("{}: {}", command.front(), ::strerror(error)));
   }
-  helper.pidfd.Reset(static_cast<int>(::syscall(SYS_pidfd_open, helper.pid, 0)));
+  helper.pidfd = OpenPidFd(helper.pid);
   if (helper.pidfd.is_valid()) return helper;
   const Status status = ErrnoStatus("pidfd_open", errno);
   ::kill(-helper.pid, SIGKILL);

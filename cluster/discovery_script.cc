@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -86,7 +85,7 @@ constexpr size_t kMaxErrorLine = 4096;
 // Reads per turn, so that a script that floods its stderr doesn't block the loop.
 constexpr int kReadsAtOnce = 16;
 // A process that got SIGKILL ends at once, unless it is stuck in the kernel.
-constexpr int kReapWaitMs = 100;
+constexpr Duration kReapLimit = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -162,8 +161,7 @@ ScriptRun::ScriptRun(DiscoveryScriptOptions options, DoneFn on_done)
 ScriptRun::~ScriptRun() {
   if (helper_.pid <= 1) return;
   KillGroup();
-  pollfd ended{helper_.pidfd.get(), POLLIN, 0};
-  ::poll(&ended, 1, kReapWaitMs);
+  AwaitEnd(helper_.pidfd.get(), kReapLimit);
   ::waitpid(helper_.pid, nullptr, WNOHANG);
 }
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -87,7 +86,7 @@ Result<std::unique_ptr<ControlLink>> ControlLink::Open(Loop& loop, UniqueFd sock
 void ControlLink::Begin(UniqueFd socket, std::optional<int> peer) {
   if (peer) {
     // Not only the end of file counts: a fork of the client's may hold the socket open.
-    peer_.Reset(static_cast<int>(::syscall(SYS_pidfd_open, *peer, 0)));
+    peer_ = OpenPidFd(*peer);
     if (peer_.is_valid()) {
       peer_watch_ = loop_.OnFd(peer_.get(), FdEvent::kRead, [this] { End({}); });
     } else {

@@ -65,14 +65,14 @@ bool HasVariable(pid_t pid, const std::string& variable) {
 
 /// Opens the process before checking it, so that no reused pid is killed.
 bool KillIfOf(pid_t pid, const std::string& variable) {
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const UniqueFd process = OpenPidFd(pid);
   if (!process.is_valid() || !HasVariable(pid, variable)) return false;
   return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
 }
 
 // A stopped agent that was given up could continue one day; its keeper sweeps its orphans.
 void KillAgent(pid_t agent) {
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
+  const UniqueFd process = OpenPidFd(agent);
   if (!process.is_valid()) return;
   // A process that reuses the pid is not below us.
   const std::vector<pid_t> ours = RelativesOf(ScanProcesses(), ::getpid());
