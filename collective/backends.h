@@ -14,8 +14,10 @@
 
 namespace hvdray {
 
-/// For ranks that all map `segment`. Ranks are the segment's.
-std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment);
+/// For ranks that all map `segment`. Ranks are the segment's. `joined`: the step that all have
+/// posted as kWritten last.
+std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment,
+                                                  uint32_t joined = 1);
 
 /// Of the ranks of `mesh` that `members` lists, this one among them.
 std::unique_ptr<Communicator> MakeNetworkCommunicator(std::shared_ptr<Mesh> mesh,
@@ -49,7 +51,7 @@ BufferBytes BytesOf(const Operation& operation, int rank, int size);
 /// buffer, in bytes.
 size_t InPlaceOffset(const Operation& operation, int rank);
 
-/// "all_reduce of 10 float32 (sum)", "broadcast of 3 int8 from rank 2".
+/// "all_reduce of 10 float32 (sum)", "broadcast of 3 int8, root 2".
 std::string Describe(const Operation& operation);
 
 }  // namespace hvdray

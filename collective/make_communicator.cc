@@ -86,6 +86,7 @@ Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& o
   } else if (options.backend == Backend::kShm) {
     const auto elsewhere = std::find_if(meeting.leaders().begin(), meeting.leaders().end(),
                                         [](int leader) { return leader != 0; });
+    HVDRAY_RETURN_IF_ERROR(ShmMeeting::CheckSupported());
     return Status(ErrorCode::kNotSupported,
                   fmt::format("shared memory: ranks 0 and {} are not on one machine",
                               elsewhere - meeting.leaders().begin()),
@@ -104,6 +105,17 @@ Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& o
   }
   HVDRAY_RETURN_IF_ERROR(meeting.Forget(store));
   return communicator;
+}
+
+// A request's head has room for a few hundred ranks; of more it gets a digest (FNV-1a).
+std::string ScopeOf(std::span<const int> members) {
+  constexpr size_t kMostNamed = 100;
+  if (members.size() <= kMostNamed) return fmt::format("_{}", fmt::join(members, "-"));
+  uint64_t digest = 0xCBF29CE484222325;
+  for (const int member : members) {
+    digest = (digest ^ static_cast<uint64_t>(member)) * 0x100000001B3;
+  }
+  return fmt::format("_{}-of-{}-{:016x}", members.front(), members.size(), digest);
 }
 
 }  // namespace
@@ -150,7 +162,7 @@ Result<std::unique_ptr<Communicator>> MakeSubCommunicator(const CommunicatorOpti
   CommunicatorOptions sub = options;
   sub.rank = static_cast<int>(position - members.begin());
   sub.size = static_cast<int>(members.size());
-  sub.scope += fmt::format("_{}", fmt::join(members, "-"));
+  sub.scope += ScopeOf(members);
   return MakeCommunicator(sub);
 }
 

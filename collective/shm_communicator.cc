@@ -35,11 +35,15 @@ Range RangeOf(size_t round, size_t per_round, size_t count) {
   return {start, std::min(per_round, count - start)};
 }
 
+// Often enough for counters, seldom enough to cost nothing.
+constexpr uint32_t kStepsBetweenPosts = ShmSegment::kMostBehind / 1024;
+
 class ShmCommunicator : public Communicator {
  public:
-  explicit ShmCommunicator(std::unique_ptr<ShmSegment> segment)
+  ShmCommunicator(std::unique_ptr<ShmSegment> segment, uint32_t joined)
       : Communicator(segment->rank(), segment->size()),
         segment_(std::move(segment)),
+        step_(joined),
         sources_(static_cast<size_t>(size())),
         own_place_(static_cast<size_t>(segment_->rank())) {
     UseTable({});
@@ -57,6 +61,7 @@ class ShmCommunicator : public Communicator {
  private:
   Status Execute(const Operation& operation) override {
     HVDRAY_RETURN_IF_ERROR(segment_->CheckAlive());
+    PostAll();
     switch (operation.kind) {
       case Collective::kAllReduce:
         // One exchange instead of two, for more to read.
@@ -87,6 +92,15 @@ class ShmCommunicator : public Communicator {
                                  operation.count * SizeOf(operation.dtype));
     }
     return {ErrorCode::kInternal, "unknown collective"};
+  }
+
+  // Not all operations post all phases. Before the counters fall too far behind: this rank has done
+  // everything up to its last step.
+  void PostAll() {
+    if (step_ - posted_ < kStepsBetweenPosts) return;
+    posted_ = step_;
+    segment_->Post(ShmSegment::kReduced, step_);
+    segment_->Post(ShmSegment::kDone, step_);
   }
 
   int DivisorOf(const Operation& operation) const {
@@ -497,15 +511,17 @@ class ShmCommunicator : public Communicator {
   std::unique_ptr<ShmSegment> segment_;
   size_t direct_bytes_ = 0;
   uint32_t steps_without_slot_ = 0;
-  uint32_t step_ = 1;  // The last that is used; 1 is the one of joining.
+  uint32_t step_;        // The last that is used.
+  uint32_t posted_ = 0;  // The last step of which all phases were posted.
   std::vector<const void*> sources_;
   size_t own_place_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment) {
-  return std::make_unique<ShmCommunicator>(std::move(segment));
+std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment,
+                                                  uint32_t joined) {
+  return std::make_unique<ShmCommunicator>(std::move(segment), joined);
 }
 
 }  // namespace hvdray

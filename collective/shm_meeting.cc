@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -21,6 +20,7 @@
 #include <utility>
 
 #include "base/passed_descriptors.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -88,6 +88,14 @@ Result<pid_t> PeerProcess(int socket) {
 
 }  // namespace
 
+Status ShmMeeting::CheckSupported() {
+  if (OpenPidFd(::getpid()).is_valid()) return {};
+  return {ErrorCode::kNotSupported,
+          fmt::format("shared memory: pidfd_open: {}", std::strerror(errno)),
+          "it needs Linux 5.3, and a seccomp filter that lets it pass; HVDRAY_COLLECTIVE=gloo does "
+          "without"};
+}
+
 Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration timeout) {
   ShmMeeting meeting;
   meeting.rank_ = rank;
@@ -102,13 +110,17 @@ Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration t
       ::listen(meeting.listener_.get(), SOMAXCONN) != 0) {
     return ErrnoStatus("listen on a Unix socket", errno);
   }
-  // "fingerprint name token"
+  std::string fingerprint = Fingerprint();
+  // A rank that can't see others die is together with nobody.
+  if (!CheckSupported().ok()) fingerprint += "." + meeting.name_;
+  // "fingerprint pid name token"
   HVDRAY_RETURN_IF_ERROR(store.Set(
-      PlaceKey(rank), fmt::format("{} {} {}", Fingerprint(), meeting.name_, meeting.token_)));
+      PlaceKey(rank),
+      fmt::format("{} {} {} {}", fingerprint, ::getpid(), meeting.name_, meeting.token_)));
 
   if (rank == 0) {
-    // A line for each rank: "leader name token" of the leader.
-    std::map<std::string, std::string> lines;
+    // A line for each rank: "pid leader name token"; the last two are the leader's.
+    std::map<std::string, std::string> leaders;
     std::string hosts;
     for (int peer = 0; peer < size; ++peer) {
       Result<std::string> place = store.Get(PlaceKey(peer), timeout);
@@ -116,14 +128,14 @@ Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration t
         return std::move(place).status().WithContext(
             fmt::format("rank {} of {} did not come", peer, size));
       }
-      const size_t space = place->find(' ');
-      if (space == std::string::npos) {
+      const std::vector<std::string_view> words = BlankSeparated(*place);
+      if (words.size() != 4) {
         return Status(ErrorCode::kAborted,
                       fmt::format("rank {}: invalid address of its memory: {}", peer, *place));
       }
-      const auto [line, is_new] = lines.try_emplace(
-          place->substr(0, space), fmt::format("{} {}\n", peer, place->substr(space + 1)));
-      hosts += line->second;
+      const auto [leader, is_new] = leaders.try_emplace(
+          std::string(words[0]), fmt::format("{} {} {}", peer, words[2], words[3]));
+      hosts += fmt::format("{} {}\n", words[1], leader->second);
     }
     HVDRAY_RETURN_IF_ERROR(store.Set(kHosts, hosts));
   }
@@ -132,19 +144,19 @@ Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration t
   std::string_view rest = hosts;
   for (int peer = 0; peer < size; ++peer) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
-    const size_t first = line.find(' ');
-    const size_t second = line.find(' ', first + 1);
-    int leader = -1;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), leader);
-    if (error != std::errc() || leader < 0 || leader > peer || second == std::string_view::npos ||
-        line.size() - second - 1 != ShmSegment::kTokenBytes) {
+    const std::vector<std::string_view> words = BlankSeparated(line);
+    const auto pid = ParseInteger<pid_t>(words.empty() ? "" : words[0]);
+    const auto leader = ParseInteger<int>(words.size() != 4 ? "" : words[1]);
+    if (!pid || !leader || *leader < 0 || *leader > peer ||
+        words[3].size() != ShmSegment::kTokenBytes) {
       return Status(ErrorCode::kAborted,
                     fmt::format("rank {}: invalid list of hosts: {}", peer, line));
     }
-    meeting.leaders_.push_back(leader);
+    meeting.leaders_.push_back(*leader);
+    meeting.pids_.push_back(*pid);
     if (peer == rank) {
-      meeting.name_ = line.substr(first + 1, second - first - 1);
-      meeting.token_ = line.substr(second + 1);
+      meeting.name_ = words[2];
+      meeting.token_ = words[3];
     }
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
   }
@@ -196,13 +208,44 @@ Status ShmMeeting::Forget(Store& store) const {
   return store.Delete(PlaceKey(rank_));
 }
 
+// Waits until somebody asks for the memory, or a member has died.
+Status ShmMeeting::AwaitAsker(const std::vector<int>& members, std::span<const UniqueFd> processes,
+                              TimePoint deadline) const {
+  std::vector<pollfd> polled{{listener_.get(), POLLIN, 0}};
+  for (const UniqueFd& process : processes) polled.push_back({process.get(), POLLIN, 0});
+  for (;;) {
+    const Duration left = deadline - std::chrono::steady_clock::now();
+    if (left <= Duration::zero()) return {ErrorCode::kDeadlineExceeded, "timed out"};
+    const int ready =
+        ::poll(polled.data(), polled.size(), static_cast<int>(Milliseconds(left)) + 1);
+    if (ready < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
+    if (ready <= 0) continue;
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) return HasDied(members[i - 1]);
+    }
+    return {};
+  }
+}
+
+Status ShmMeeting::HasDied(int rank) const {
+  return {ErrorCode::kAborted, fmt::format("rank {} of {} has died", rank, leaders_.size())};
+}
+
 Result<std::unique_ptr<ShmSegment>> ShmMeeting::GiveMemory(const std::vector<int>& members) {
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
+  std::vector<UniqueFd> processes;
+  for (const int member : members) {
+    const pid_t pid = pids_[static_cast<size_t>(member)];
+    // Ranks that are threads have one process.
+    processes.push_back(pid == ::getpid() ? UniqueFd() : OpenPidFd(pid));
+    if (pid != ::getpid() && !processes.back().is_valid() && errno == ESRCH) return HasDied(member);
+  }
   std::vector<pid_t> pids(members.size());
   std::vector<UniqueFd> sockets(members.size());
   pids[0] = ::getpid();
   for (size_t come = 1; come < members.size();) {
-    if (!WaitReadable(listener_.get(), deadline).ok()) {
+    if (Status status = AwaitAsker(members, processes, deadline); !status.ok()) {
+      if (status.code() != ErrorCode::kDeadlineExceeded) return status;
       const auto missing = std::find(pids.begin(), pids.end(), 0) - pids.begin();
       return Status(ErrorCode::kDeadlineExceeded,
                     fmt::format("rank {} did not ask for shared memory within {:.3g} s",
@@ -240,6 +283,8 @@ Result<std::unique_ptr<ShmSegment>> ShmMeeting::TakeMemory(int position) {
   if (!socket.is_valid()) return ErrnoStatus("socket", errno);
   const auto [address, length] = AddressOf(name_);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    // It listened when it published its name.
+    if (errno == ECONNREFUSED) return HasDied(leader);
     return Status(ErrorCode::kNotSupported, fmt::format("{}: {}", attempt, std::strerror(errno)),
                   "HVDRAY_COLLECTIVE=gloo does without");
   }

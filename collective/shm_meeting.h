@@ -3,7 +3,10 @@
 #ifndef HVDRAY_COLLECTIVE_SHM_MEETING_H_
 #define HVDRAY_COLLECTIVE_SHM_MEETING_H_
 
+#include <sys/types.h>
+
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,13 +18,17 @@
 
 namespace hvdray {
 
-/// Each rank tells rank 0 which machine, user and namespaces it has, and listens on a Unix socket
-/// with a random name. Rank 0 publishes who seems to be together. Among those, the lowest rank
-/// makes the memory and passes it to who asks at its socket: the memory carries a random token of
-/// the listener, which the others know from the store. So they share memory because they do, not
-/// because some variable says so.
+/// Each rank tells rank 0 which machine, user and namespaces it has, and its pid, and listens on a
+/// Unix socket with a random name. Rank 0 publishes who seems to be together. Among those, the
+/// lowest rank makes the memory and passes it to who asks at its socket: the memory carries a
+/// random token of the listener, which the others know from the store. That proves it; no variable
+/// is believed.
 class ShmMeeting {
  public:
+  /// Whether ranks can watch each other here, without which none shares memory. Errors:
+  /// kNotSupported.
+  static Status CheckSupported();
+
   /// Publishes this rank and reads where all others are. Blocks; all ranks call it.
   /// Errors: as Store, kSystem, kOutOfResources.
   static Result<ShmMeeting> Join(Store& store, int rank, int size, Duration timeout);
@@ -44,6 +51,9 @@ class ShmMeeting {
 
  private:
   ShmMeeting() = default;
+  Status AwaitAsker(const std::vector<int>& members, std::span<const UniqueFd> processes,
+                    TimePoint deadline) const;
+  Status HasDied(int rank) const;
   Result<std::unique_ptr<ShmSegment>> GiveMemory(const std::vector<int>& members);
   Result<std::unique_ptr<ShmSegment>> TakeMemory(int position);
 
@@ -53,6 +63,7 @@ class ShmMeeting {
   std::string name_;   ///< Of the listener: of this rank, then of its host's lowest.
   std::string token_;  ///< Likewise.
   std::vector<int> leaders_;
+  std::vector<pid_t> pids_;  ///< Valid for ranks of this host only.
 };
 
 }  // namespace hvdray

@@ -106,7 +106,7 @@ Layout LayoutFor(size_t size) {
 Status OutOfMemory(const char* call, size_t bytes, int error) {
   if (error == ENOSPC || error == ENOMEM || error == EFBIG || error == EMFILE || error == ENFILE) {
     return {ErrorCode::kOutOfResources,
-            fmt::format("{} MiB of shared memory: {}: {}", bytes >> 20, call, std::strerror(error)),
+            fmt::format("{} KiB of shared memory: {}: {}", bytes >> 10, call, std::strerror(error)),
             "the limits are those of memory (ulimit -f, the cgroup), not of /dev/shm; "
             "HVDRAY_COLLECTIVE=gloo needs none"};
   }
@@ -271,7 +271,9 @@ Status ShmSegment::TakePages(int sender, int receiver) {
   if (has_pages_[index]) return {};
   if (::fallocate(fd_.get(), 0, static_cast<off_t>(RingFromTo(sender, receiver).offset),
                   static_cast<off_t>(ring_bytes_)) != 0) {
-    return OutOfMemory("fallocate", ring_bytes_, errno);
+    Status status = OutOfMemory("fallocate", ring_bytes_, errno);
+    Abort();  // or the peer would wait until its timeout
+    return status;
   }
   has_pages_[index] = true;
   return {};
@@ -324,7 +326,7 @@ Status ShmSegment::WatchPeers() {
   for (int peer = 0; peer < size_; ++peer) {
     const pid_t pid = header_->pids()[peer];
     if (pid == self) continue;  // ranks that are threads, as tests have them
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    UniqueFd pidfd = OpenPidFd(pid);
     if (!pidfd.is_valid()) {
       const int error = errno;
       if (error != ESRCH) return ErrnoStatus("pidfd_open", error);
@@ -379,7 +381,8 @@ void ShmSegment::EndCountersOf(int rank) {
 
 void ShmSegment::AbortFor(uint32_t reason) {
   uint32_t none = 0;
-  if (!header_->reason.compare_exchange_strong(none, reason)) return;
+  (void)header_->reason.compare_exchange_strong(none, reason);
+  // Also when another rank has given a reason: it may die before it has woken everybody.
   for (int rank = 0; rank < size_; ++rank) EndCountersOf(rank);
 }
 

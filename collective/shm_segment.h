@@ -8,7 +8,9 @@
 // bytes for each ordered pair (its pages are taken with the pair's first message).
 //
 // A counter only grows, and only its owner adds to it: what a rank has written before it posts a
-// step can be read by all who have seen that step. Bit 31 says that the owner will post no more.
+// step can be read by all who have seen that step. Steps count modulo 2^31, and a counter must not
+// be more than kMostBehind steps behind those that are waited for. Bit 31 says that the owner will
+// post no more.
 #ifndef HVDRAY_COLLECTIVE_SHM_SEGMENT_H_
 #define HVDRAY_COLLECTIVE_SHM_SEGMENT_H_
 
@@ -34,6 +36,8 @@ struct alignas(128) ShmCounter {
   std::atomic<uint32_t> sleepers{0};  ///< Who posts wakes them.
 };
 
+/// One rank's mapping of the memory; owns it, the descriptor and the thread that watches the
+/// others. Threads: one caller at a time, but for Abort() and CheckAlive().
 class ShmSegment {
  public:
   static constexpr size_t kSlots = 4;
@@ -44,6 +48,7 @@ class ShmSegment {
   /// What a rank has done for a step.
   enum Phase : uint8_t { kWritten, kReduced, kDone };
   static constexpr size_t kPhases = 3;
+  static constexpr uint32_t kMostBehind = uint32_t{1} << 30;
 
   /// New memory for `pids.size()` ranks, their processes in the order of ranks. token: kTokenBytes,
   /// by which the others know the memory. Errors: kOutOfResources (no memory, or more than a file
@@ -51,8 +56,8 @@ class ShmSegment {
   static Result<UniqueFd> Create(std::span<const pid_t> pids, std::string_view token);
 
   /// Maps what Create() made. Starts a thread that watches the other ranks' processes: when one
-  /// ends, waits for it end. Errors: kNotSupported when it is other memory, or names other
-  /// processes than this machine's; kOutOfResources, kSystem.
+  /// has died, all waits of all ranks end. Errors: kNotSupported when it is other memory, or names
+  /// other processes than this machine's; kOutOfResources, kSystem.
   static Result<std::unique_ptr<ShmSegment>> Open(UniqueFd fd, int rank, std::string_view token,
                                                   Duration timeout);
 
@@ -73,9 +78,9 @@ class ShmSegment {
     return slots_ + (static_cast<size_t>(rank) * kSlots + step % kSlots) * kSlotBytes;
   }
 
-  /// Of two ranks: one of two places. Who writes it is for them to know. It begins in the middle of
-  /// a page, and buffers mostly at the beginning of one: a load whose address has the last 12 bits
-  /// of a store a moment ago waits for it.
+  /// Of two ranks: one of two places. The caller decides who writes which. It begins in the middle
+  /// of a page, and buffers mostly at the beginning of one: a load whose address has the last 12
+  /// bits of a store a moment ago waits for it.
   char* Place(size_t index) const { return places_ + index * kPlaceBytes; }
 
   /// Says that this rank has done `phase` of `step`: steps of a phase only grow.
@@ -88,7 +93,7 @@ class ShmSegment {
   Status WaitAll(Phase phase, uint32_t step);
 
   /// Writes to the ring from this rank to `peer`; blocks while it is full. Errors: as Wait(), and
-  /// kOutOfResources.
+  /// kOutOfResources, which ends the communicator.
   Status Send(int peer, const char* data, size_t size);
   /// Reads from the ring from `peer` to this rank; blocks while it is empty. Errors: as Send().
   Status Receive(int peer, char* data, size_t size);
@@ -113,7 +118,7 @@ class ShmSegment {
     return counters_[static_cast<size_t>(rank) * kPhases + phase];
   }
   static bool HasReached(uint32_t value, uint32_t step) {
-    return ((value - step) & kStepMask) < (kStepMask + 1) / 2;
+    return ((value - step) & kStepMask) < kMostBehind;
   }
   static void Post(ShmCounter& counter, uint32_t value);
   Status WaitFor(ShmCounter& counter, uint32_t step, int peer) {
