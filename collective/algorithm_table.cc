@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -27,13 +28,6 @@ constexpr std::array kEntries{
           &AlgorithmTable::slices},
 };
 
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r";
-  const size_t start = text.find_first_not_of(kBlanks);
-  if (start == std::string_view::npos) return {};
-  return text.substr(start, text.find_last_not_of(kBlanks) - start + 1);
-}
-
 }  // namespace
 
 Result<AlgorithmTable> ParseAlgorithmTable(std::string_view text) {
@@ -53,14 +47,13 @@ Result<AlgorithmTable> ParseAlgorithmTable(std::string_view text) {
       return Status(ErrorCode::kSpecInvalid,
                     fmt::format("line {}: unknown size \"{}\"", number, name));
     }
-    uint64_t bytes = 0;
-    const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
-    if (value.empty() || error != std::errc() || rest != value.data() + value.size()) {
+    const auto bytes = ParseInteger<uint64_t>(value);
+    if (!bytes) {
       return Status(
           ErrorCode::kSpecInvalid,
           fmt::format("line {}: {} must be a number of bytes, not \"{}\"", number, name, value));
     }
-    table.*entry->number = bytes;
+    table.*entry->number = *bytes;
   }
   return table;
 }

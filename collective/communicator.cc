@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -44,7 +45,7 @@ Status Wrong(const Operation& operation, const std::string& what) {
   return {ErrorCode::kUsage, fmt::format("{}: {}", NameOf(operation.kind), what)};
 }
 
-Status CheckCounts(const Operation& operation, int size) {
+Status CheckCounts(const Operation& operation, int rank, int size) {
   constexpr size_t kMostBytes = size_t{1} << 62;
   constexpr size_t kFew = size_t{1} << 32;  // of any type and number of ranks
   size_t elements = operation.count;
@@ -54,6 +55,19 @@ Status CheckCounts(const Operation& operation, int size) {
       return Wrong(operation, fmt::format("{} counts for {} ranks", counts.size(), size));
     }
     elements = std::max(elements, *std::max_element(counts.begin(), counts.end()));
+  }
+  if (operation.kind == Collective::kAllToAll) {
+    if (operation.send_counts.empty() != operation.recv_counts.empty()) {
+      return Wrong(operation, "no counts");
+    }
+    if (!operation.send_counts.empty()) {
+      const size_t sent = operation.send_counts[static_cast<size_t>(rank)];
+      const size_t received = operation.recv_counts[static_cast<size_t>(rank)];
+      if (sent != received) {
+        return Wrong(operation, fmt::format("rank {} sends itself {} elements and receives {}",
+                                            rank, sent, received));
+      }
+    }
   }
   if (elements > kFew &&
       elements > kMostBytes / SizeOf(operation.dtype) / static_cast<size_t>(size)) {
@@ -262,9 +276,19 @@ Status Communicator::Run(const Operation& operation) {
     return Wrong(operation, fmt::format("{} is not defined for {}", NameOf(operation.op),
                                         NameOf(operation.dtype)));
   }
-  HVDRAY_RETURN_IF_ERROR(CheckCounts(operation, size_));
+  HVDRAY_RETURN_IF_ERROR(CheckCounts(operation, rank_, size_));
   HVDRAY_RETURN_IF_ERROR(CheckBuffers(operation, rank_, size_));
-  return Execute(operation);
+  return EndingOnLackOfMemory([&] { return Execute(operation); });
+}
+
+template <typename Act>
+Status Communicator::EndingOnLackOfMemory(const Act& act) {
+  try {
+    return act();
+  } catch (const std::bad_alloc&) {
+    Abort();  // the others may be in the middle of it
+    return {ErrorCode::kOutOfResources, "no memory for partial results"};
+  }
 }
 
 Status Communicator::AllReduce(const void* send, void* recv, size_t count, DataType dtype,
@@ -289,6 +313,7 @@ Status Communicator::AllGatherV(const void* send, void* recv, std::span<const si
                                 DataType dtype) {
   Operation operation{Collective::kAllGather, send, recv, 0, dtype};
   operation.recv_counts = counts;
+  if (counts.empty()) return Wrong(operation, "no counts");
   return Run(operation);
 }
 
@@ -340,7 +365,7 @@ Status Communicator::GroupAllReduce(std::span<const Tensor> tensors, DataType dt
     // As many as fit; one that is larger than the buffer goes by itself, without a copy.
     size_t fitting = 0;
     size_t count = 0;
-    while (fitting < tensors.size() && count + tensors[fitting].count <= most) {
+    while (fitting < tensors.size() && tensors[fitting].count <= most - count) {
       count += tensors[fitting++].count;
     }
     if (fitting <= 1) {
@@ -351,7 +376,8 @@ Status Communicator::GroupAllReduce(std::span<const Tensor> tensors, DataType dt
       return {ErrorCode::kUsage,
               fmt::format("group_all_reduce: {} is not defined for {}", NameOf(op), NameOf(dtype))};
     } else if (count > 0) {
-      HVDRAY_RETURN_IF_ERROR(ExecuteGroup(tensors.first(fitting), dtype, op));
+      HVDRAY_RETURN_IF_ERROR(
+          EndingOnLackOfMemory([&] { return ExecuteGroup(tensors.first(fitting), dtype, op); }));
     }
     tensors = tensors.subspan(fitting);
   }

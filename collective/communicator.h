@@ -91,17 +91,22 @@ struct Tensor {
 
 /// All ranks call the same operations in the same order with the same kind, count, dtype, op and
 /// root (but send and recv, which concern two of them). Where they don't, the calls end within the
-/// timeout with an error or with meaningless values, but touch no memory outside their buffers;
-/// HVDRAY_CHECK_COLLECTIVES=1 compares all calls first and tells the two that differ (kUsage).
+/// timeout with an error or with meaningless values, but touch no memory outside their buffers.
+/// HVDRAY_CHECK_COLLECTIVES=1 compares all calls first, with all counts, and names two that differ
+/// (kUsage on every rank, on both for send and recv); nothing has run then. Send() waits for its
+/// Recv() in that mode.
 ///
 /// Buffers are host memory of any alignment; over NCCL the memory of the rank's GPU, aligned to an
 /// element. They are the same (in place, said with each method) or
-/// don't overlap: kUsage. A count of 0 does nothing.
+/// don't overlap: kUsage. A count of 0 does nothing. docs/collective.md has the algorithms of each
+/// backend with their costs and sources.
 ///
 /// Blocks: until this rank's part is done. Threads: one caller at a time; Abort() from any thread.
-/// Errors: kUsage before anything happens; kAborted when a peer has died or left or has called
-/// Abort(), kDeadlineExceeded when one did not come within the timeout. After these two every
-/// further call of every rank fails with kAborted: build a new communicator.
+/// Errors: kUsage before anything happens (but a buffer that the GPU can't reach ends an NCCL
+/// communicator); kAborted when a peer has died or left or has called Abort(), kDeadlineExceeded
+/// when one did not come within the timeout, kOutOfResources when this rank has no memory for
+/// partial results. After these three every further call of every rank fails with kAborted: build a
+/// new communicator.
 ///
 /// The same input gives the same bits on every rank and in every run of the same ranks.
 class Communicator {
@@ -116,8 +121,10 @@ class Communicator {
   virtual std::string_view backend() const = 0;
   /// CUDA's number of the GPU whose memory it is for; -1: for host memory.
   virtual int device() const { return -1; }
-  /// Of the same ranks, for host memory: itself, but over NCCL. One of both is used at a time.
+  /// Of the same ranks, for host memory: itself, but over NCCL. Use only one of the two at a time.
   virtual Communicator& HostSide() { return *this; }
+  /// How many parties exchange over the network: ranks, or machines where ranks share memory.
+  virtual int network_size() const { return size_; }
 
   /// Reduces `count` elements over all ranks; every rank gets the result. In place: send == recv.
   Status AllReduce(const void* send, void* recv, size_t count, DataType dtype, ReduceOp op);
@@ -137,7 +144,7 @@ class Communicator {
   /// Sends the j-th `count` elements to rank j, and gets as many from each. In place: send == recv.
   Status AllToAll(const void* send, void* recv, size_t count, DataType dtype);
   /// As AllToAll() with send_counts[j] elements for rank j, recv_counts[i] from rank i, each packed
-  /// one after the other. Never in place.
+  /// one after the other. Never in place. send_counts[j] is what rank j has as recv_counts[rank].
   Status AllToAllV(const void* send, std::span<const size_t> send_counts, void* recv,
                    std::span<const size_t> recv_counts, DataType dtype);
   /// `root` gets the `count` elements of each rank; `recv` is used there only. In place on root:
@@ -155,6 +162,7 @@ class Communicator {
 
   /// All-reduces many tensors as few: they are packed into a buffer of this communicator (at most
   /// 64 MiB at once), reduced and unpacked: two copies of each byte instead of one operation each.
+  /// They don't overlap (not checked).
   Status GroupAllReduce(std::span<const Tensor> tensors, DataType dtype, ReduceOp op);
 
   /// Runs any of the above.
@@ -180,6 +188,8 @@ class Communicator {
   virtual Status Execute(const Operation& operation) = 0;
   /// All-reduces tensors that together have at most 64 MiB, each with a buffer.
   virtual Status ExecuteGroup(std::span<const Tensor> tensors, DataType dtype, ReduceOp op);
+  template <typename Act>
+  Status EndingOnLackOfMemory(const Act& act);
 
   int rank_;
   int size_;

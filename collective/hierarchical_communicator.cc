@@ -52,6 +52,7 @@ class HierarchicalCommunicator : public Communicator {
   ~HierarchicalCommunicator() override { mesh_->OnEnd({}); }
 
   std::string_view backend() const override { return "hierarchical"; }
+  int network_size() const override { return static_cast<int>(hosts_.size()); }
 
   void Abort() override {
     local_->Abort();

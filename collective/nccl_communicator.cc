@@ -349,7 +349,9 @@ class NcclCommunicator : public Communicator {
     };
     for (const Tensor& tensor : tensors) count += padded(tensor.count);
     // One for all: a look takes as long as packing a small tensor.
-    HVDRAY_RETURN_IF_ERROR(CheckBuffer(tensors.front().data, tensors.front().count));
+    const auto full = std::find_if(tensors.begin(), tensors.end(),
+                                   [](const Tensor& tensor) { return tensor.count > 0; });
+    HVDRAY_RETURN_IF_ERROR(CheckBuffer(full->data, full->count));
     HVDRAY_ASSIGN_OR_RETURN(char* place, Scratch(count * element));
     for (const Tensor& tensor : tensors) {
       in.push_back({tensor.data, place, tensor.count});

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kAlways = uint64_t{1} << 60;
 
 // A number of the table: up to it the first algorithm runs. `unit`: the number is bytes of a buffer
-// divided by it.
+// divided by it, and the first algorithm runs below it.
 struct Choice {
   uint64_t AlgorithmTable::*number;
   std::string_view small;
@@ -30,16 +30,20 @@ struct Choice {
 std::vector<Choice> ChoicesOf(const Communicator& communicator) {
   constexpr uint64_t kKiB = 1024;
   const auto size = static_cast<uint64_t>(communicator.size());
+  const auto parties = static_cast<uint64_t>(communicator.network_size());
   const std::string_view backend = communicator.backend();
   if (backend == "shm") {
     return {{size == 2 ? &AlgorithmTable::shm_direct_of_two : &AlgorithmTable::shm_direct,
              "each reads all", "each reduces a piece", 256, 256 * kKiB}};
   }
-  std::vector<Choice> choices{{&AlgorithmTable::network_doubling, "doubling",
-                               "halving and doubling, or a ring", 1 * kKiB, 1024 * kKiB}};
-  if (size > 2) {
+  std::vector<Choice> choices;
+  if (parties > 1) {
+    choices.push_back({&AlgorithmTable::network_doubling, "doubling",
+                       "halving and doubling, or a ring", 1 * kKiB, 1024 * kKiB});
+  }
+  if (parties > 2) {
     choices.push_back({&AlgorithmTable::network_ring, "halving and doubling", "ring", 32 * kKiB,
-                       kTuneBytes, size});
+                       kTuneBytes, parties});
   }
   if (backend == "hierarchical") {
     choices.push_back({&AlgorithmTable::slices, "one speaks", "slices", 64 * kKiB, kTuneBytes});
@@ -81,8 +85,9 @@ Result<AlgorithmTable> Tune(Communicator& communicator, const BenchOptions& opti
       TunePoint point{.bytes = bytes};
       for (const bool is_small : {true, false}) {
         AlgorithmTable forced = table;
-        // What comes before it must not run at all.
+        // What comes before it must not run at all, and whole buffers go over the network.
         if (choice.number == &AlgorithmTable::network_ring) forced.network_doubling = 0;
+        if (choice.number != &AlgorithmTable::slices) forced.slices = kAlways;
         forced.*choice.number = is_small ? kAlways : 0;
         communicator.UseTable(forced);
         HVDRAY_ASSIGN_OR_RETURN(const BenchRow row, runner.Measure(one));
@@ -92,7 +97,9 @@ Result<AlgorithmTable> Tune(Communicator& communicator, const BenchOptions& opti
           show(fmt::format("{:>12} {:>10.1f} | {:.1f}\n", bytes, point.small_us, point.large_us)));
       points.push_back(point);
     }
-    table.*choice.number = BestBoundary(points) / choice.unit;
+    const uint64_t boundary = BestBoundary(points);
+    table.*choice.number =
+        choice.unit == 1 || boundary == 0 ? boundary : boundary / choice.unit + 1;
   }
   communicator.UseTable(table);
   return table;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <future>
+#include <new>
 #include <vector>
 
 #include "collective/backends.h"
@@ -45,6 +46,30 @@ TEST(WorkQueueTest, AnErrorIsThatOfItsOperation) {
   const Work right = queue.Start([](Communicator& c) { return c.Barrier(); });
   EXPECT_EQ(wrong.Wait().code(), ErrorCode::kUsage);
   EXPECT_TRUE(right.Wait().ok());
+}
+
+// As one that has no memory for partial sums.
+class WithoutMemory : public Communicator {
+ public:
+  WithoutMemory() : Communicator(0, 2) {}
+  std::string_view backend() const override { return "none"; }
+  void Abort() override { is_aborted = true; }
+  void UseTable(const AlgorithmTable& /*table*/) override {}
+  bool is_aborted = false;
+
+ private:
+  Status Execute(const Operation& /*operation*/) override { throw std::bad_alloc(); }
+};
+
+TEST(WorkQueueTest, LackOfMemoryIsAnErrorThatEndsTheCommunicator) {
+  WithoutMemory communicator;
+  WorkQueue queue(communicator);
+  float value = 0;
+  const Work work = queue.Start([&](Communicator& c) {
+    return c.AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum);
+  });
+  EXPECT_EQ(work.Wait().code(), ErrorCode::kOutOfResources);
+  EXPECT_TRUE(communicator.is_aborted);
 }
 
 TEST(WorkQueueTest, ItsEndWaitsForWhatIsStartedAndAHandleMayLiveLonger) {
