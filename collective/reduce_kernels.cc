@@ -293,8 +293,6 @@ HVDRAY_INLINE void ExchangeBody(void* place, void* dst, const void* src, size_t 
 
 // ---- The choice.
 
-enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
-
 Isa DetectIsa() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -307,46 +305,46 @@ Isa DetectIsa() {
   return Isa::kBaseline;  // NEON belongs to every aarch64 processor
 }
 
-Isa CurrentIsa() {
-  static const Isa isa = DetectIsa();
-  return isa;
-}
-
 template <typename Element, typename Op>
-ReduceFunction Choose() {
+ReduceFunction Choose([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
-  if (CurrentIsa() == Isa::kAvx512) return &Avx512<Element, Op>;
-  if (CurrentIsa() == Isa::kAvx2) return &Avx2<Element, Op>;
+  if (isa == Isa::kAvx512) return &Avx512<Element, Op>;
+  if (isa == Isa::kAvx2) return &Avx2<Element, Op>;
 #endif
   return &Baseline<Element, Op>;
 }
 
 template <typename Element>
-ReduceFunction FindFor(ReduceOp op) {
+ReduceFunction FindFor(ReduceOp op, Isa isa) {
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAverage:
-      return Choose<Element, Sum>();
+      return Choose<Element, Sum>(isa);
     case ReduceOp::kMin:
-      return Choose<Element, Min>();
+      return Choose<Element, Min>(isa);
     case ReduceOp::kMax:
-      return Choose<Element, Max>();
+      return Choose<Element, Max>(isa);
     case ReduceOp::kProduct:
-      return Choose<Element, Product>();
+      return Choose<Element, Product>(isa);
     case ReduceOp::kBitAnd:
     case ReduceOp::kBitOr:
     case ReduceOp::kBitXor:
       break;
   }
   if constexpr (std::is_integral_v<typename Element::Value>) {
-    if (op == ReduceOp::kBitAnd) return Choose<Element, BitAnd>();
-    if (op == ReduceOp::kBitOr) return Choose<Element, BitOr>();
-    return Choose<Element, BitXor>();
+    if (op == ReduceOp::kBitAnd) return Choose<Element, BitAnd>(isa);
+    if (op == ReduceOp::kBitOr) return Choose<Element, BitOr>(isa);
+    return Choose<Element, BitXor>(isa);
   }
   return nullptr;
 }
 
 }  // namespace
+
+Isa CurrentIsa() {
+  static const Isa isa = DetectIsa();
+  return isa;
+}
 
 void CopyBytes(void* dst, const void* src, size_t bytes) {
 #if defined(__x86_64__)
@@ -362,26 +360,26 @@ void ExchangeBytes(void* place, void* dst, const void* src, size_t bytes) {
   ExchangeBody(place, dst, src, bytes);
 }
 
-ReduceFunction FindReduce(DataType dtype, ReduceOp op) {
+ReduceFunction FindReduce(DataType dtype, ReduceOp op, Isa isa) {
   switch (dtype) {
     case DataType::kInt8:
-      return FindFor<Plain<int8_t>>(op);
+      return FindFor<Plain<int8_t>>(op, isa);
     case DataType::kInt16:
-      return FindFor<Plain<int16_t>>(op);
+      return FindFor<Plain<int16_t>>(op, isa);
     case DataType::kInt32:
-      return FindFor<Plain<int32_t>>(op);
+      return FindFor<Plain<int32_t>>(op, isa);
     case DataType::kInt64:
-      return FindFor<Plain<int64_t>>(op);
+      return FindFor<Plain<int64_t>>(op, isa);
     case DataType::kUint8:
-      return FindFor<Plain<uint8_t>>(op);
+      return FindFor<Plain<uint8_t>>(op, isa);
     case DataType::kFloat16:
-      return FindFor<Float16>(op);
+      return FindFor<Float16>(op, isa);
     case DataType::kBfloat16:
-      return FindFor<Bfloat16>(op);
+      return FindFor<Bfloat16>(op, isa);
     case DataType::kFloat32:
-      return FindFor<Plain<float>>(op);
+      return FindFor<Plain<float>>(op, isa);
     case DataType::kFloat64:
-      return FindFor<Plain<double>>(op);
+      return FindFor<Plain<double>>(op, isa);
   }
   return nullptr;
 }

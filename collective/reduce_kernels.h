@@ -5,6 +5,7 @@
 #define HVDRAY_COLLECTIVE_REDUCE_KERNELS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "collective/communicator.h"
 
@@ -17,9 +18,16 @@ namespace hvdray {
 using ReduceFunction = void (*)(const void* const* sources, size_t source_count, void* dst,
                                 void* also, size_t count, int divisor);
 
+/// What kernels are compiled for. kBaseline: what every processor of the architecture has (on
+/// aarch64 with NEON).
+enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
+
+/// The best one of this processor, which has those before it, too.
+Isa CurrentIsa();
+
 /// nullptr where `op` is not defined for `dtype`: the bitwise ones of floats. kAverage is the
-/// function of kSum.
-ReduceFunction FindReduce(DataType dtype, ReduceOp op);
+/// function of kSum. `isa`: at most CurrentIsa(); all give the same bits.
+ReduceFunction FindReduce(DataType dtype, ReduceOp op, Isa isa = CurrentIsa());
 
 /// memcpy in plain vector instructions. glibc's is `rep movsb` from 2 KB on where the processor
 /// says that it is fast, which takes 1.2 times as long where the lines are in another one's cache.

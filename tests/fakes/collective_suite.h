@@ -40,6 +40,10 @@ std::vector<std::string> CheckCollectives(Communicator& communicator,
                                           std::span<const size_t> counts,
                                           const SuiteMemory& memory = HostMemory());
 
+/// Reduces every type by every operation, by all-reduce, reduce and reduce-scatter. `bytes`: of a
+/// rank's buffer, about. All ranks call it alike; as CheckCollectives().
+std::vector<std::string> CheckReductions(Communicator& communicator, size_t bytes);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_TESTS_FAKES_COLLECTIVE_SUITE_H_

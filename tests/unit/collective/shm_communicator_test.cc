@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <random>
 #include <span>
@@ -21,14 +22,15 @@ using namespace std::chrono_literals;
 
 const std::string kToken(ShmSegment::kTokenBytes, 't');
 
-std::vector<std::unique_ptr<Communicator>> MakeRanks(int size, Duration timeout = 60s) {
+std::vector<std::unique_ptr<Communicator>> MakeRanks(int size, Duration timeout = 60s,
+                                                     uint32_t joined = 1) {
   const std::vector<pid_t> pids(static_cast<size_t>(size), ::getpid());
   Result<UniqueFd> memory = ShmSegment::Create(pids, kToken);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; memory.ok() && rank < size; ++rank) {
     auto segment = ShmSegment::Open(UniqueFd(::fcntl(memory->get(), F_DUPFD_CLOEXEC, 0)), rank,
                                     kToken, timeout);
-    if (segment.ok()) ranks.push_back(MakeShmCommunicator(std::move(*segment)));
+    if (segment.ok()) ranks.push_back(MakeShmCommunicator(std::move(*segment), joined));
   }
   EXPECT_EQ(ranks.size(), static_cast<size_t>(size));
   return ranks;
@@ -55,6 +57,45 @@ TEST_P(ShmCommunicatorTest, EveryCollectiveEqualsItsReference) {
       ADD_FAILURE() << problem;
     }
   });
+}
+
+TEST_P(ShmCommunicatorTest, EveryTypeAndOperationByEveryAlgorithm) {
+  auto ranks = MakeRanks(GetParam());
+  if (ranks.size() > 4) return;  // they do as four
+  OnAll(ranks, [&](Communicator& communicator) {
+    for (const uint64_t direct : {uint64_t{0}, uint64_t{1} << 20}) {
+      AlgorithmTable table;
+      table.shm_direct = table.shm_direct_of_two = direct;
+      communicator.UseTable(table);
+      for (const std::string& problem : CheckReductions(communicator, 2500)) {
+        ADD_FAILURE() << problem;
+      }
+    }
+  });
+}
+
+// Counters say how far a rank is modulo 2^31, and not all operations post all of them.
+TEST_P(ShmCommunicatorTest, StepsMayWrapAndCountersMayStandStill) {
+  if (GetParam() > 4) return;
+  constexpr uint32_t kHalf = ShmSegment::kMostBehind;
+  for (const uint32_t joined : {kHalf + 100, 2 * kHalf - 50, uint32_t{0} - 50}) {
+    auto ranks = MakeRanks(GetParam(), 60s, joined);
+    OnAll(ranks, [&](Communicator& communicator) {
+      ASSERT_TRUE(communicator.Barrier().ok());
+      for (int round = 0; round < 10; ++round) {
+        std::vector<int64_t> values(100000, communicator.rank() + round);
+        ASSERT_TRUE(communicator.Broadcast(values.data(), values.size(), DataType::kInt64, 1).ok());
+        const std::vector<int64_t> expected(values.size(), 1 + round);
+        ASSERT_EQ(values, expected) << "step " << joined << ", round " << round;
+        ASSERT_TRUE(communicator
+                        .AllReduce(values.data(), values.data(), values.size(), DataType::kInt64,
+                                   ReduceOp::kSum)
+                        .ok());
+        const std::vector<int64_t> sums(values.size(), (1 + round) * communicator.size());
+        ASSERT_EQ(values, sums) << "step " << joined << ", round " << round;
+      }
+    });
+  }
 }
 
 TEST_P(ShmCommunicatorTest, ManyOperationsInARowKeepTheirSlotsApart) {
@@ -150,12 +191,15 @@ TEST(ShmCommunicatorFaultTest, ARankThatHasLeftIsNotWaitedFor) {
 TEST(ShmCommunicatorFaultTest, DifferentCountsEndWithinTheTimeout) {
   // Undefined, but bounded: an error or meaningless values, nothing outside the buffers (asan).
   auto ranks = MakeRanks(2, 100ms);
+  std::atomic<int> failed = 0;
   OnAll(ranks, [&](Communicator& communicator) {
     std::vector<float> values(communicator.rank() == 0 ? 10 : 300000, 1.0F);
-    (void)communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kFloat32,
-                                 ReduceOp::kSum);
-    (void)communicator.Barrier();
+    const Status status = communicator.AllReduce(values.data(), values.data(), values.size(),
+                                                 DataType::kFloat32, ReduceOp::kSum);
+    if (!status.ok() || !communicator.Barrier().ok()) ++failed;
   });
+  // One takes many steps, the other two.
+  EXPECT_EQ(failed, 2);
 }
 
 TEST(ShmCommunicatorFaultTest, TheCheckingModeNamesBothCalls) {
@@ -186,6 +230,64 @@ TEST(ShmCommunicatorFaultTest, TheCheckingModeNamesBothCalls) {
   });
 }
 
+TEST(ShmCommunicatorFaultTest, TheCheckingModeNamesBothTypesOperationsAndRoots) {
+  auto ranks = MakeRanks(2);
+  for (auto& rank : ranks) rank = MakeCheckingCommunicator(std::move(rank));
+  OnAll(ranks, [&](Communicator& communicator) {
+    std::vector<float> in(12);
+    std::vector<float> out(12);
+    const bool is_first = communicator.rank() == 0;
+    EXPECT_EQ(communicator
+                  .AllReduce(in.data(), out.data(), 3,
+                             is_first ? DataType::kFloat32 : DataType::kInt32, ReduceOp::kSum)
+                  .message(),
+              "ranks differ: rank 0 calls all_reduce of 3 float32 (sum), rank 1 all_reduce of 3 "
+              "int32 (sum)");
+    EXPECT_EQ(communicator
+                  .AllReduce(in.data(), out.data(), 3, DataType::kInt32,
+                             is_first ? ReduceOp::kMin : ReduceOp::kMax)
+                  .message(),
+              "ranks differ: rank 0 calls all_reduce of 3 int32 (min), rank 1 all_reduce of 3 "
+              "int32 (max)");
+    EXPECT_EQ(communicator.Broadcast(in.data(), 3, DataType::kInt32, is_first ? 0 : 1).message(),
+              "ranks differ: rank 0 calls broadcast of 3 int32, root 0, rank 1 broadcast of 3 "
+              "int32, root 1");
+    EXPECT_TRUE(communicator.Barrier().ok());
+  });
+}
+
+TEST(ShmCommunicatorFaultTest, TheCheckingModeComparesWhatTwoRanksExchange) {
+  auto ranks = MakeRanks(3);
+  for (auto& rank : ranks) rank = MakeCheckingCommunicator(std::move(rank));
+  OnAll(ranks, [&](Communicator& communicator) {
+    const int me = communicator.rank();
+    std::vector<float> in(12, static_cast<float>(me));
+    std::vector<float> out(12);
+    // Rank 0 sends rank 2 what that one does not receive.
+    const std::vector<size_t> sent{1, 1, me == 0 ? size_t{2} : size_t{1}};
+    const std::vector<size_t> received{1, 1, 1};
+    EXPECT_EQ(
+        communicator.AllToAllV(in.data(), sent, out.data(), received, DataType::kFloat32).message(),
+        "ranks differ: rank 0 calls all_to_all and sends rank 2 2 float32, rank 2 receives 1");
+    if (me == 0) {
+      EXPECT_EQ(communicator.Send(in.data(), 12, DataType::kFloat32, 1).message(),
+                "ranks differ: rank 0 sends 12 float32, rank 1 receives 10 float32");
+    } else if (me == 1) {
+      EXPECT_EQ(communicator.Recv(out.data(), 10, DataType::kFloat32, 0).message(),
+                "ranks differ: rank 0 sends 12 float32, rank 1 receives 10 float32");
+    }
+    std::vector<Tensor> tensors{{in.data(), me == 0 ? size_t{3} : size_t{2}},
+                                {in.data() + 6, me == 0 ? size_t{2} : size_t{3}}};
+    EXPECT_EQ(communicator.GroupAllReduce(tensors, DataType::kFloat32, ReduceOp::kSum).message(),
+              "ranks differ: rank 0 calls all_reduce of 5 float32 (sum) in 2 tensors, rank 1 "
+              "all_reduce of 5 float32 (sum) in 2 tensors of other sizes");
+    // And where they agree, everything works as usual.
+    for (const std::string& problem : CheckCollectives(communicator, std::vector<size_t>{3})) {
+      ADD_FAILURE() << problem;
+    }
+  });
+}
+
 TEST(ShmCommunicatorFaultTest, WrongArgumentsAreRefusedBeforeAnythingHappens) {
   auto ranks = MakeRanks(2);
   Communicator& communicator = *ranks[0];
@@ -210,6 +312,27 @@ TEST(ShmCommunicatorFaultTest, WrongArgumentsAreRefusedBeforeAnythingHappens) {
          "all_gather: 3 counts for 2 ranks");
   expect(communicator.AllToAllV(values, {}, values + 4, {}, DataType::kFloat32),
          "all_to_all: no counts");
+  expect(communicator.AllGatherV(values, values, {}, DataType::kFloat32), "all_gather: no counts");
+  const std::vector<size_t> sent{1, 2};
+  const std::vector<size_t> received{2, 2};
+  expect(communicator.AllToAllV(values, sent, values + 4, received, DataType::kFloat32),
+         "all_to_all: rank 0 sends itself 1 elements and receives 2");
+}
+
+TEST(SingleCommunicatorTest, ChecksArgumentsAsTheOthers) {
+  const auto single = MakeSingleCommunicator();
+  std::vector<float> in(1000, 1.0F);
+  std::vector<float> out(1000);
+  const std::vector<size_t> one{1};
+  const std::vector<size_t> many{1000};
+  EXPECT_EQ(single->AllToAllV(in.data(), one, out.data(), many, DataType::kFloat32).code(),
+            ErrorCode::kUsage);
+  EXPECT_TRUE(single->AllToAllV(in.data(), many, out.data(), many, DataType::kFloat32).ok());
+  EXPECT_EQ(out, in);
+  // Together 4 elements, modulo 2^64.
+  const std::vector<Tensor> group{{in.data(), 10}, {in.data(), SIZE_MAX - 5}};
+  EXPECT_EQ(single->GroupAllReduce(group, DataType::kFloat32, ReduceOp::kSum).code(),
+            ErrorCode::kUsage);
 }
 
 TEST(ShmSegmentTest, MemoryThatIsNotThisCommunicatorsIsRefused) {
