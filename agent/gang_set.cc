@@ -188,7 +188,7 @@ Status GangSet::Warm(wire::StartGeneration start) {
       FindServer(*plan, kNoGeneration, std::chrono::milliseconds(start.preload_limit_ms));
   if (server == nullptr) {
     return refuse(lost_servers_ > kMaxLostServers ? "too many fork servers have died"
-                                                  : "another fork server is still at its imports");
+                                                  : "another fork server is still importing");
   }
   if (server->is_settled()) {
     link_.Send({kNoGeneration, warmed_});

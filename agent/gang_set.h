@@ -83,7 +83,7 @@ class GangSet {
   const Options options_;
   Handlers handlers_;
   std::unique_ptr<ForkServer> server_;  ///< Outlives the gangs that wait for its answers.
-  wire::Warmed warmed_;                 ///< What came of it, once it is settled.
+  wire::Warmed warmed_;                 ///< Its result, once it is settled.
   uint32_t warm_owed_ = 0;              ///< Answers to Warm() that wait for it.
   int lost_servers_ = 0;
   bool is_ending_ = false;

@@ -38,7 +38,7 @@ class RateMeter {
 };
 
 /// The passive end, for connections that a ProbeListener has accepted. Serves those that begin with
-/// the token, closes all others without a word, and every one after some seconds. Threads: the
+/// the token, silently closes all others, and every one after some seconds. Threads: the
 /// loop's.
 class MeasureServer {
  public:

@@ -53,7 +53,7 @@ struct SpawnedProcess {
   UniqueFd channel;  ///< Our end; invalid without one.
 };
 
-/// What a child to be gets of its own. Close-on-exec.
+/// What a future child gets of its own. Close-on-exec.
 struct ChildEnds {
   UniqueFd stdin_fd;  ///< Invalid: SpawnRequest::stdin_fd.
   UniqueFd stdout_pipe;

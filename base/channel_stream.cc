@@ -95,7 +95,7 @@ class ChannelStream : public ByteStream {
 
   /// How the stream ends after a read that ended in `step`; nullopt: it goes on.
   std::optional<Status> EndAfter(IoStep step) {
-    if (step == IoStep::kClosed && (!write_failure_ || channel_->is_close_its_word())) {
+    if (step == IoStep::kClosed && (!write_failure_ || channel_->is_explicit_close())) {
       return Status();
     }
     if (write_failure_) {

@@ -58,8 +58,8 @@ class FdChannel : public IoChannel {
 
   Status error() const override { return error_; }
   // A peer that crashed closes its descriptor just as well.
-  bool is_close_its_word() const override { return false; }
-  void Close(bool /*has_last_word*/) override {}
+  bool is_explicit_close() const override { return false; }
+  void Close(bool /*all_sent*/) override {}
 
  protected:
   virtual ssize_t Receive(char* buffer, size_t size) {

@@ -36,9 +36,9 @@ class IoChannel {
   /// Why the last step was kFailed.
   virtual Status error() const = 0;
   /// A kClosed from Read() is the peer's explicit statement, which outranks a failed write.
-  virtual bool is_close_its_word() const = 0;
-  /// The last call. `has_last_word`: everything written has been sent.
-  virtual void Close(bool has_last_word) = 0;
+  virtual bool is_explicit_close() const = 0;
+  /// The last call. `all_sent`: everything written has been sent.
+  virtual void Close(bool all_sent) = 0;
 };
 
 /// A stream that owns `channel`. The loop outlives it.

@@ -42,7 +42,7 @@ Status MessageReader::OnLine(ByteView line) {
   if (!head.ok()) return head.status();
   const auto type = head->is_object() ? head->find("type") : head->end();
   if (!head->is_object() || type == head->end() || !type->is_string()) {
-    return {ErrorCode::kProtocolError, "a line that is no JSON object with a text \"type\""};
+    return {ErrorCode::kProtocolError, "expected a JSON object with a string \"type\""};
   }
   if (const auto blob = head->find("blob"); blob != head->end()) {
     constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());

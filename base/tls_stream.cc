@@ -335,8 +335,8 @@ struct Connection {
 
 // Closing a socket with unread input resets the connection, and the peer may lose what was sent
 // last: drops the input first.
-void CloseInOrder(Connection& connection, bool has_last_word) {
-  if (has_last_word) connection.session->CloseNotify();
+void CloseInOrder(Connection& connection, bool all_sent) {
+  if (all_sent) connection.session->CloseNotify();
   const int fd = connection.socket.get();
   std::array<char, 4096> dropped;
   for (int i = 0; i < kDrainReads; ++i) {
@@ -359,8 +359,8 @@ class TlsChannel : public IoChannel {
     return connection_.session->Write(bytes, count);
   }
   Status error() const override { return connection_.session->error(); }
-  bool is_close_its_word() const override { return true; }
-  void Close(bool has_last_word) override { CloseInOrder(connection_, has_last_word); }
+  bool is_explicit_close() const override { return true; }
+  void Close(bool all_sent) override { CloseInOrder(connection_, all_sent); }
 
  private:
   Connection connection_;

@@ -57,7 +57,7 @@ std::unique_ptr<TlsHandshake> StartTlsServer(Loop& loop, UniqueFd socket, TlsKey
                                              Duration limit, TlsDone done);
 
 /// Reads a key from text: 64 hexadecimal digits of either case. Threads: any. Errors: kSpecInvalid,
-/// without a word of the text.
+/// which shows nothing of the text.
 Result<Secret> ParseTlsKey(std::string_view text);
 
 }  // namespace hvdray

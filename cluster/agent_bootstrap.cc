@@ -74,7 +74,7 @@ constexpr std::string_view kStage =
     "fail \"put $f in place in $d: $e\"; "
     "x=[0-9a-f]; x=$x$x$x$x; x=$x$x; x=$x$x; x=$x$x; for g in \"agent-$x\" \"agent-$x.*\"; do "
     "find . -maxdepth 1 -type f -name \"$g\" -mtime +30 -exec rm -f {} + 2>/dev/null; done; "
-    "[ -x \"$f\" ] || fail \"$d takes no programs (mounted noexec)\"; "
+    "[ -x \"$f\" ] || fail \"$d cannot hold programs (mounted noexec)\"; "
     "umask \"$m\"; run \"$@\"";
 
 }  // namespace

@@ -146,7 +146,7 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
   if (policy.is_purged) SayLine("then delete its key pair, security group and instance profile");
   if (policy.keeps_head && IsAutoscaled(cluster.file)) {
     Tell(LogLevel::kWarning, "hvdray down",
-         "the head's autoscaler goes on, and makes the workers anew that it finds wanting");
+         "the head's autoscaler goes on, and will recreate missing workers");
   }
   if (!request.Has(OptionId::kYes) && (!nodes->empty() || policy.is_purged)) {
     bool is_yes = false;

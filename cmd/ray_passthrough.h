@@ -22,8 +22,8 @@ bool IsLeftToRay(const ClusterSpec& file);
 Result<std::vector<std::string>> RayWords(std::string_view command, const CommandRequest& request,
                                           const std::string& path);
 
-/// nullopt: hvdray does it itself. Otherwise runs Ray's command in the foreground, told in a line
-/// to stderr, and returns its exit code; 2 where there is no `ray` on PATH, or for what RayWords()
+/// nullopt: hvdray does it itself. Otherwise runs Ray's command in the foreground, says so on
+/// stderr, and returns its exit code; 2 where there is no `ray` on PATH, or for what RayWords()
 /// refuses. Ray gets the file itself, or, if it has a section `hvdray`, a private copy without
 /// it that is removed afterwards. Blocks.
 std::optional<int> PassToRay(std::string_view command, const CommandRequest& request,

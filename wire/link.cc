@@ -365,7 +365,7 @@ class StreamLink : public Link, private ByteStream::Owner {
       return;
     }
     Closed(
-        {ErrorCode::kAgentLost, status.ok() ? "the link closed without a word" : status.message()});
+        {ErrorCode::kAgentLost, status.ok() ? "the link closed without a Bye" : status.message()});
   }
 
   /// Tells the owner, which may destroy the link; false, as HandleFrame() returns it.

@@ -22,7 +22,7 @@ struct ObjectPiece {
   bool operator==(const ObjectPiece&) const = default;
 };
 
-/// Launcher to agent, which has sent SharesMemory: all of an object, in the place of its pieces. It
+/// Launcher to agent, which has sent SharesMemory: all of an object, instead of its pieces. It
 /// lies in sealed memory of the launcher's, which keeps it until DropObject.
 struct MapObject {
   int64_t object = 0;
@@ -38,7 +38,7 @@ struct GiveObject {
   bool operator==(const GiveObject&) const = default;
 };
 
-/// Launcher to agent: the object is needed no more. Workers that have it keep it.
+/// Launcher to agent: the object is no longer needed. Workers that have it keep it.
 struct DropObject {
   int64_t object = 0;
   bool operator==(const DropObject&) const = default;

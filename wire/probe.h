@@ -47,7 +47,7 @@ enum class MeasureStep : uint8_t {
   kNone = 0,        ///< It was no measurement.
   kConnecting = 1,  ///< Not connected.
   kRoundTrips = 2,  ///< Connected; no small message came back.
-  kSending = 3,     ///< The target received no bulk of data.
+  kSending = 3,     ///< The target received no bulk data.
   kReceiving = 4,   ///< The target's data did not arrive.
   kDone = 5,
 };

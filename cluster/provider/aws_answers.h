@@ -65,7 +65,7 @@ struct AwsInstanceProfile {
 };
 
 /// The error of an answer with a status of 300 or more: EC2's form, IAM's, or SSM's JSON. Never
-/// fails: what is neither gives a code that is empty and the first bytes as message.
+/// fails: an unknown form gives an empty code and the first bytes as message.
 AwsError ParseAwsError(ByteView body);
 
 /// Of DescribeInstances (all reservations) and RunInstances.

@@ -87,7 +87,7 @@ using AwsSend = std::function<Result<CurlReply>(const CurlRequest&)>;
 
 /// Asks the container's service or the machine's (IMDSv2) for credentials. Blocks; where there is
 /// no such service, for about a second. `way`: kContainer or kMachine.
-/// Errors: kCloudDenied: nobody has credentials for this process, with where they were sought;
+/// Errors: kCloudDenied: no credentials found, and where they were sought;
 /// kProtocolError; kCancelled.
 Result<AwsCredentials> FetchAwsCredentials(AwsCredentialPlan::Way way,
                                            const Environment& environment, const AwsSend& send);

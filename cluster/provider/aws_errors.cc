@@ -22,7 +22,7 @@ constexpr std::string_view kQuotaHint =
 constexpr std::string_view kClockHint =
     "check this machine's clock: a signature is good for minutes";
 constexpr std::string_view kKeyHint =
-    "check the access key; `aws sts get-caller-identity` tells whether it is good";
+    "check the access key; `aws sts get-caller-identity` tests it";
 
 /// Read from the top. Source: EC2 API reference, error codes; IAM and STS common errors.
 constexpr FaultRow kFaults[] = {

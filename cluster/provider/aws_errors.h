@@ -55,7 +55,7 @@ struct AwsRetryPolicy {
 std::optional<Duration> AwsDelayBeforeNext(const AwsRetryPolicy& policy, AwsFault fault,
                                            int attempts, double random);
 
-/// "did you mean us-west-2?" for a region that AWS has not, or a list of what it has.
+/// "did you mean us-west-2?" for an unknown region, or a list of those that AWS has.
 std::string AwsRegionHint(std::string_view region);
 
 /// `region` may be put into a host name: lower-case letters, digits and '-'.

@@ -127,7 +127,7 @@ std::vector<std::string> AwsSubnetsOf(const Json& node_config);
 /// "ray-<cluster>-head", and the tags of the spec 6.2 for a new node.
 ProviderTags AwsNodeTags(const std::string& cluster, const CreateRequest& request);
 
-/// What the instance is to us. nullopt: it is terminated, or no node of a cluster.
+/// The instance as a cluster node. nullopt: it is terminated, or no node of a cluster.
 std::optional<CloudNode> CloudNodeOf(const AwsInstance& instance);
 
 }  // namespace hvdray

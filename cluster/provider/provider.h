@@ -56,7 +56,7 @@ struct CloudNode {
   bool is_live() const { return state == CloudState::kPending || state == CloudState::kRunning; }
 };
 
-/// Something that the cluster uses and that is no machine.
+/// A cloud resource other than a machine, and what happens to it.
 struct ProviderStep {
   enum class Action : uint8_t { kKeep, kCreate, kChange, kDelete };
   Action action = Action::kKeep;
@@ -120,8 +120,8 @@ struct RemovedNode {
   bool is_stopped = false;  ///< False: terminated.
 };
 
-/// Blocking calls, for BlockingPool. Each ends with kCancelled soon after Cancel(). Calls of a
-/// cloud that it refuses for its load are repeated within; `note` (see the factories) tells.
+/// Blocking calls, for BlockingPool. Each ends with kCancelled soon after Cancel(). Throttled calls
+/// are retried internally, and reported by `note` (see the factories).
 /// Threads: any, several calls at a time.
 /// Errors of all calls: kCloudDenied, kCloudFailed, kNoCapacity, kQuotaExceeded, kUnknownHost,
 /// kHostUnreachable, kConnectTimeout, kDeadlineExceeded, kProtocolError, kCancelled.
@@ -147,7 +147,8 @@ class Provider {
   virtual Result<CreateOutcome> Create(const CreateRequest& request) = 0;
 
   /// Starts stopped machines that are what `request` asks for (same type, role and launch hash), at
-  /// most `count`; waits for those that are still stopping. None in the outcome: there are none.
+  /// most `count`; waits for those that are still stopping. Fewer in the outcome than `count`, and
+  /// no shortfall: no more exist.
   virtual Result<CreateOutcome> StartStopped(const CreateRequest& request) = 0;
 
   /// Adds or replaces tags: one call for all `ids`.

@@ -79,7 +79,7 @@ std::string ClusterViewJson(const ClusterView& view, int indent);
 std::string ClusterErrorJson(const std::string& file, const Status& error, int64_t now_ms);
 
 /// What differs between two looks, a line for each machine, group and job: "node 10.0.0.11: dead:
-/// …". Between nothing (nullptr) and the first look: all there is.
+/// …". With nullptr: lists everything.
 std::vector<std::string> ClusterChanges(const ClusterView* before, const ClusterView& after);
 
 /// How many slots each node has room for now. Uses only the resources of a slot and the labels of
@@ -97,7 +97,7 @@ std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs)
 
 /// "FAILED, exit code 3": the exit code only where Ray has one.
 std::string RayJobState(const RayJob& job);
-/// One job, anybody's. `nodes`: the live ones, for the address of the driver's.
+/// One job, of any submitter. `nodes`: the live ones, for the address of the driver's.
 std::string RayJobText(const std::string& url, const RayJob& job, const std::vector<RayNode>& nodes,
                        int64_t now_ms);
 /// Schema hvdray.ray_job/1, docs/ray.md, "For other programs".

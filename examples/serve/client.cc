@@ -69,7 +69,7 @@ class Serve {
     }
   }
 
-  /// The next message of one of these types. Others, such as events, are passed over; a refusal or
+  /// The next message of one of these types. Others, such as events, are ignored; a refusal or
   /// the end ends this program.
   Message Expect(const std::vector<std::string>& types) {
     while (true) {

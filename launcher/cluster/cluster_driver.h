@@ -99,7 +99,7 @@ struct NodePlan {
   int processes = 0;            ///< Of this cluster's Ray that run there now.
 };
 
-// What a driver tells for --events, besides facts and decisions: nothing is to be done about it.
+// Notes for --events, besides facts and decisions; no action follows.
 namespace cluster_note {
 /// The log-in failed for now; it is tried again for `left`.
 struct Waiting {

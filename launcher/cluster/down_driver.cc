@@ -325,7 +325,7 @@ void DownDriver::OnChecked(size_t index, const TaskResult& result) {
     return Fail(index, {ErrorCode::kNodeSetupFailed,
                         fmt::format("{} of its Ray runs again{}", ProcessesText(survey.processes),
                                     survey.containers > 0 ? ", and so does its container" : ""),
-                        "something there starts it anew"});
+                        "something there restarts it"});
   }
   nodes_[index].state = State::kEnded;
   nodes_[index].ended = now_;

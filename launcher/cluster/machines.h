@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machines of a cluster that a cloud makes: which there must be, which there are, and making
-// the two agree. What runs on them is UpDriver's and DownDriver's part.
+// The machines of a cluster that a cloud makes: plans which must exist, lists those that do, and
+// reconciles the two. What runs on them is UpDriver's and DownDriver's part.
 #ifndef HVDRAY_LAUNCHER_CLUSTER_MACHINES_H_
 #define HVDRAY_LAUNCHER_CLUSTER_MACHINES_H_
 
@@ -98,7 +98,7 @@ class Machines {
   /// Stops or terminates, as the file says, and lists again until nothing of it is left.
   /// Errors: also kDeadlineExceeded, with what is left.
   Status Remove(const RemovePolicy& policy);
-  /// Deletes what the cluster used besides machines; what is kept is said with why.
+  /// Deletes what the cluster used besides machines; says what it keeps and why.
   Status Purge();
 
  private:

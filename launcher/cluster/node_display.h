@@ -22,7 +22,7 @@ class NodeDisplay {
   using Write = std::function<void(std::string_view text)>;
   /// All outlive it. `write`: to the terminal behind stdout.
   NodeDisplay(Loop& loop, const ClusterDriver& driver, Write write);
-  /// Takes the board away.
+  /// Erases the board.
   ~NodeDisplay();
   NodeDisplay(const NodeDisplay&) = delete;
   NodeDisplay& operator=(const NodeDisplay&) = delete;
@@ -36,7 +36,7 @@ class NodeDisplay {
   void Print(std::string_view text);
   /// Calls `write`, which writes whole lines to stderr, with no board in the way.
   void Above(const std::function<void()>& write);
-  /// Takes the board away until Resume(), or for good.
+  /// Erases the board until Resume(), or for good.
   void Pause();
   void Resume();
   void End();

@@ -122,7 +122,7 @@ look_at_box() {
   read -r box_engine recorded recorded_config <"$dir/container"
   boxes=$(engine ps -aq --no-trunc --filter "label=$label") &&
     box_id=$(engine ps -q --no-trunc --filter "label=$label") ||
-    fail "$box_engine does not tell about this cluster's container"
+    fail "$box_engine can't inspect this cluster's container"
   box_id=$(echo $box_id | cut -d' ' -f1)
   [ -z "$box_id" ] || [ "$box_id" != "$recorded" ] || box_config=$recorded_config
 }

@@ -10,7 +10,7 @@
 //   lease        its end and what follows then: stay or poweroff
 //   lease-watch  this script, for the process that waits for that end; its pid is in `watcher`
 // Every process of the node's Ray has HVDRAY_NODE=NAME/ADDRESS in its environment or descends from
-// one that has: so `down` ends this Ray and no other of the machine.
+// one that has: so `down` ends only this cluster's Ray.
 #ifndef HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
 #define HVDRAY_LAUNCHER_CLUSTER_NODE_SCRIPT_H_
 

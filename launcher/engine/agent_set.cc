@@ -15,7 +15,8 @@ namespace hvdray {
 namespace {
 
 constexpr std::string_view kLostHint =
-    "see whether the host, its network or the agent went down; --heartbeat-timeout bears stalls";
+    "see whether the host, its network or the agent went down; raise --heartbeat-timeout to "
+    "tolerate stalls";
 // The carrier's exit tells more than a closed link; wait this long for it.
 constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
 constexpr Duration kByeLimit = std::chrono::milliseconds(500);

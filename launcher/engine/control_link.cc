@@ -104,7 +104,7 @@ void ControlLink::OnData(ByteView bytes) {
   if (is_closed_) return;
   Status status = reader_.Feed(bytes);
   if (status.ok() && descriptors_.size() > kMostDescriptors) {
-    status = {ErrorCode::kProtocolError, "descriptors that no request takes"};
+    status = {ErrorCode::kProtocolError, "unexpected descriptors"};
   }
   if (!status.ok()) End(std::move(status));
 }
@@ -115,7 +115,7 @@ Status ControlLink::OnMessage(std::string_view type, const Json& head, uint64_t 
   HVDRAY_ASSIGN_OR_RETURN(ControlRequest request, ReadControlRequest(type, head, blob, grace_));
   if (auto* put = std::get_if<control::Put>(&request); put != nullptr && put->is_memory) {
     if (descriptors_.empty()) {
-      return {ErrorCode::kProtocolError, "\"put\": memory, and no descriptor came with it"};
+      return {ErrorCode::kProtocolError, "\"put\": memory without a descriptor"};
     }
     put->memory = std::make_shared<const UniqueFd>(std::move(descriptors_.front()));
     descriptors_.pop_front();
@@ -234,7 +234,7 @@ Result<std::unique_ptr<ControlListener>> ControlListener::Open(
   if (rc != 0) {
     const char* hint = error != EADDRINUSE ? ""
                        : IsSocket(path)    ? "another hvdray serve listens there"
-                                           : "there is a file that is no socket";
+                                           : "it exists and is not a socket";
     return Status(ErrorCode::kFileUnwritable, fmt::format("{}: {}", path, ::strerror(error)), hint);
   }
   if (::listen(fd.get(), 4) != 0) return ErrnoStatus(path, errno);

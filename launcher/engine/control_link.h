@@ -91,7 +91,7 @@ class ControlLink final : private ByteStream::Owner {
 /// Accepts the clients of `--control PATH`, one at a time.
 class ControlListener {
  public:
-  /// Makes the socket, with mode 0600, in the place of a dead one. Errors: kFileUnwritable.
+  /// Makes the socket, with mode 0600, replacing a stale one. Errors: kFileUnwritable.
   static Result<std::unique_ptr<ControlListener>> Open(
       Loop& loop, std::string path, std::function<void(UniqueFd socket)> on_client);
   ~ControlListener();

@@ -222,10 +222,10 @@ Status DirectorySync::OpenNext(Host& host) {
   file.fd.Reset(::openat(tops_[host.directory].get(), path.c_str(),
                          O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.fd.is_valid() || ::fstat(file.fd.get(), &file.info) != 0) {
-    if (errno == ENOENT) return Changed("it went away while the directory was copied");
+    if (errno == ENOENT) return Changed("it disappeared while the directory was copied");
     return ErrnoStatus("open", errno).WithCode(ErrorCode::kSyncFailed);
   }
-  if (!S_ISREG(file.info.st_mode)) return Changed("it is no file any more");
+  if (!S_ISREG(file.info.st_mode)) return Changed("it is no longer a regular file");
   host.file = std::move(file);
   return {};
 }
@@ -253,7 +253,7 @@ Status DirectorySync::SendChunk(Host& host) {
     chunk.is_end = true;
   }
   if (has_changed) {
-    if (file.is_second_try) return Changed("it changes while it is read, again and again");
+    if (file.is_second_try) return Changed("it keeps changing while being read");
     wire::File restart;
     restart.entry = file.entry;
     restart.is_restart = true;
@@ -305,7 +305,7 @@ void DirectorySync::CheckProgress() {
     if (host->idle < stall_limit_) continue;
     const double seconds = std::chrono::duration_cast<Seconds>(stall_limit_).count();
     return Fail(*host, {ErrorCode::kDeadlineExceeded,
-                        fmt::format("the copy did not go on for {:.3g} s", seconds),
+                        fmt::format("the copy made no progress for {:.3g} s", seconds),
                         "see what that host is doing, or raise --start-timeout"});
   }
 }

@@ -216,7 +216,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   Status NotifyFor(WorkerId worker, int64_t timestamp) {
     const WorkerRoster::Process* process = job_->driver.roster().Living(worker);
     if (process == nullptr || !process->is_registered) {
-      return {ErrorCode::kUsage, fmt::format("worker {} takes no notices", worker)};
+      return {ErrorCode::kUsage, fmt::format("worker {} has not registered for notices", worker)};
     }
     Log(LogLevel::kInfo, "serve", "notice to worker {}, as the client asks", worker);
     last_notice_ = std::max(last_notice_, timestamp);

@@ -98,7 +98,7 @@ class FixedLauncher final : public JobLauncher, private AgentSet::Owner {
     handlers.on_forward_signal = [this](int signo) {
       const wire::Signal signal = {-1, signo};
       if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
-      console_->Say("there is no worker yet to pass the signal on to");
+      console_->Say("no worker yet to receive the signal");
     };
     HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
     if (plan_.spec.events_file->empty() && !serve_) return {};
@@ -263,7 +263,7 @@ class FixedLauncher final : public JobLauncher, private AgentSet::Owner {
   Status Warm(const control::Warm& warm) {
     HVDRAY_RETURN_IF_ERROR(CheckHosts());
     if (!warming_.empty()) {
-      return {ErrorCode::kUsage, "hosts are still at the imports of the last one"};
+      return {ErrorCode::kUsage, "hosts are still importing for the last request"};
     }
     plan_.spec.preload.Set(warm.preload, "control");
     warm_env_ = EnvironmentOf(warm.env);

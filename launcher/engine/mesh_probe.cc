@@ -19,10 +19,10 @@ void MeshProbe::Start() {
   for (size_t from = 0; from < rows_.size(); ++from) {
     Row& row = rows_[from];
     if (row.host.port == 0) {
-      row.closed.push_back({from, from,
-                            Status(ErrorCode::kOutOfResources,
-                                   "its agent has no port that other hosts could connect to",
-                                   "what that agent has printed says why")});
+      row.closed.push_back(
+          {from, from,
+           Status(ErrorCode::kOutOfResources, "its agent has no port for other hosts to test",
+                  "see that agent's output for the reason")});
     }
     wire::Probe probe;
     probe.timeout_ms = static_cast<uint32_t>(limits_.connect.count());

@@ -66,9 +66,9 @@ void NeighbourProbe::Start() {
       // The neighbour's fault, so its row gets the status, whatever its own probe yields.
       rows_[NeighbourOf(i)].status = {
           ErrorCode::kOutOfResources,
-          fmt::format("the agent on host {} has no port that host {} could connect to", target.name,
+          fmt::format("the agent on host {} has no port for host {} to test", target.name,
                       rows_[i].host.name),
-          "what that agent has printed says why"};
+          "see that agent's output for the reason"};
       continue;
     }
     rows_[i].is_awaited = true;

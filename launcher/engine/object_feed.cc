@@ -36,7 +36,7 @@ bool ObjectFeed::AddMemory(int64_t number, std::shared_ptr<const UniqueFd> memor
 
 void ObjectFeed::Drop(int64_t object) {
   if (objects_.erase(object) == 0) return;
-  // Agents that never got it pass over it.
+  // Agents that never got the object ignore this.
   for (const auto& [agent, place] : agents_) handlers_.drop(agent, object);
 }
 

@@ -31,12 +31,12 @@ Status StatusOfMeasure(const wire::ProbeOutcome& outcome, milliseconds limit) {
   }
   if (outcome.step == MeasureStep::kSending && !status.ok()) {
     return std::move(status)
-        .WithContext("connected, but no bulk of data arrived there")
+        .WithContext("connected, but no bulk data arrived there")
         .WithHint(kDataHint);
   }
   if (outcome.step == MeasureStep::kReceiving && !status.ok()) {
     return std::move(status)
-        .WithContext("connected, but no bulk of data came back")
+        .WithContext("connected, but no bulk data came back")
         .WithHint(kDataHint);
   }
   if (outcome.step == MeasureStep::kDone) return status;

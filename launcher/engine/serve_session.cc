@@ -158,11 +158,13 @@ void ServeSession::On(const control::Hello& hello) {
 
 void ServeSession::On(control::Start&& start) {
   if (start_.gang != 0) {
-    return Refuse("start", {ErrorCode::kUsage, fmt::format("gang {} still lives", start_.gang)});
+    return Refuse("start",
+                  {ErrorCode::kUsage, fmt::format("gang {} is still running", start_.gang)});
   }
   if (start.gang <= last_gang_) {
-    return Refuse("start", {ErrorCode::kUsage,
-                            fmt::format("gang {} after {}: numbers rise", start.gang, last_gang_)});
+    return Refuse(
+        "start", {ErrorCode::kUsage,
+                  fmt::format("gang numbers must increase ({} after {})", start.gang, last_gang_)});
   }
   if (const Status status = CheckObjects(start.objects); !status.ok()) {
     return Refuse("start", status);
@@ -232,7 +234,7 @@ void ServeSession::On(const control::Put& put) {
   Status status = size.status();
   if (put.object <= last_object_) {
     status = {ErrorCode::kUsage,
-              fmt::format("object {} after {}: numbers rise", put.object, last_object_)};
+              fmt::format("object numbers must increase ({} after {})", put.object, last_object_)};
   }
   is_put_refused_ = !status.ok();
   if (is_put_refused_) return Refuse("put", status);
@@ -300,7 +302,7 @@ void ServeSession::On(const control::Drop& drop) {
   if (std::find(start_.objects.begin(), start_.objects.end(), drop.object) !=
       start_.objects.end()) {
     return Refuse("drop", {ErrorCode::kUsage, fmt::format("object {} is part of the start of gang "
-                                                          "{}, which still lives",
+                                                          "{}, which is still running",
                                                           drop.object, start_.gang)});
   }
   failed_objects_.erase(drop.object);

@@ -39,8 +39,8 @@ struct ServeOptions {
 /// Tells the client at the other end of `socket` that there will be no session, and why, with bye.
 void RefuseClient(int socket, const Status& why, int exit_code);
 
-/// How a session ends: once that is asked, with the gang that lives; or with a gang that a signal
-/// or the reader has ended.
+/// How a session ends: when asked, with the gang that is running; or with a gang that a signal or
+/// the reader has ended.
 class ServeEnd {
  public:
   /// Keeps `last`, the verdict of the session, and true, unless it has one.
@@ -109,7 +109,7 @@ class ServeSession {
   ~ServeSession();
 
   // Told by the launcher, while a gang lives.
-  /// Its earlier workers are gone, or were never there.
+  /// No earlier worker is left.
   void OnNoWorkers();
   /// A worker is being started: it gets the data of the gang's start.
   void OnWorker(int worker, const RankInfo& place);
@@ -125,7 +125,7 @@ class ServeSession {
   void OnTaken();
   /// That host can't hold the object.
   void OnObjectProblem(int64_t object, std::string_view host, int error);
-  /// What `warm` came to on that host. `left`: hosts that have not answered yet.
+  /// The result of `warm` on that host. `left`: hosts that have not answered yet.
   void OnWarmed(std::string_view host, const wire::Warmed& warmed, size_t left);
   void OnStopped(const JobReport& report);
   /// Its start could not be carried out after all.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --preload came to on each host, for the user. Pure.
+// The result of --preload on each host, for the user. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_WARM_STARTS_H_
 #define HVDRAY_LAUNCHER_ENGINE_WARM_STARTS_H_
 

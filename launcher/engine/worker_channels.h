@@ -35,13 +35,13 @@ class WorkerChannels {
     /// same for each piece. A message without raw bytes is one empty piece.
     std::function<void(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of)>
         on_data;
-    /// It broke the rules, which ends it. Nothing more comes of it.
+    /// The worker violated the protocol; no further facts follow.
     std::function<void(int worker, const Status& why)> on_violation;
     /// Bytes for a worker, within its credit. Needed by Write() only.
     std::function<void(int worker, wire::Stdin)> send = {};
     /// An object for a worker, in order with these bytes. Needed by Give() only.
     std::function<void(int worker, int64_t object)> give = {};
-    /// Whether who gets all this can take more. Needed by Take() only, as the next one.
+    /// True while the receiver accepts more. Needed by Take() only, as the next one.
     std::function<bool()> has_room = {};
     /// The worker may send `bytes` more.
     std::function<void(int worker, uint32_t bytes)> grant = {};

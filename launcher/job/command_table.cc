@@ -352,7 +352,7 @@ constexpr CommandRow kCommands[] = {
               "with --ray-broker-fd, or with --ray-address: then one gang runs as a job on that cluster. -np is the number of slots; a gang may be smaller. With --min-np or "
               "--host-discovery-script each gang is an elastic job.",
      .exit_codes = "0 the client ended it; 2 wrong usage; 125 hvdray could not do its part; 129, 130, 131, 143 "
-                   "stopped by a signal; 141 the reader of its output went away. How a gang ended, its client is told.",
+                   "stopped by a signal; 141 the reader of its output went away. Each gang's result goes to the client.",
      .options = kServeOptions},
     {.name = "replay", .summary = "replay an elastic job's recording and check its rules",
      .arguments = "[OPTION...] FILE", .missing = "no recording given", .max_arguments = 1,
@@ -379,16 +379,16 @@ constexpr CommandRow kCommands[] = {
                     "on the head and on the workers, at once. Shows first what it would do, and asks. Runs again "
                     "only what changed, and goes on where a failed or interrupted run stopped.",
      .see = "Clusters: [cluster](cluster.md).", .examples = kUpExamples,
-     .exit_codes = "0 all nodes are up; 2 wrong usage, a wrong file, or your no: nothing was changed; 125 a node failed: the message says where "
+     .exit_codes = "0 all nodes are up; 2 wrong usage, an invalid file, or you declined: nothing was changed; 125 a node failed: the message says where "
                    "and why; 129, 130, 131, 143 hvdray received SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
      .options = kUpOptions},
     {.name = "down", .summary = "end a cluster, and check that nothing of it is left",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Ends the Ray of a cluster file on all its hosts, workers first, and no other Ray of these "
-                    "machines; then looks whether any process of it is left. In a cloud it stops or terminates the "
+                    "machines; then checks that no process of it is left. In a cloud it stops or terminates the "
                     "machines, and lists them until none is left.",
      .see = "Clusters: [cluster](cluster.md).", .examples = kDownExamples,
-     .exit_codes = "0 nothing of it is left; 2 wrong usage, a wrong file, or your no: nothing was changed; 125 a host could not be reached or "
+     .exit_codes = "0 nothing of it is left; 2 wrong usage, an invalid file, or you declined: nothing was changed; 125 a host could not be reached or "
                    "cleared: the message says which, and the others are done; 129, 130, 131, 143 hvdray received "
                    "SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
      .options = kDownOptions},
@@ -403,7 +403,7 @@ constexpr CommandRow kCommands[] = {
                    "stopped; 125 a job still runs, or the cluster returned an error; 129, 130, 143 stopped by "
                    "SIGHUP, SIGINT, SIGTERM.",
      .options = kStopOptions},
-    {.name = "status", .summary = "show a cluster: its machines, what is in use, what waits; or a job",
+    {.name = "status", .summary = "show a cluster: its machines, usage, pending requests; or a job",
      .arguments = "[OPTION...] [FILE | JOB]", .max_arguments = 1,
      .description = "Shows what a cluster has, how much of it is in use, and what is pending. FILE (.yaml or "
                     ".yml) is a cluster file; its machines are shown whether they run or not, with the reason. "
@@ -473,7 +473,7 @@ constexpr CommandRow kCommands[] = {
      .see = "See [cluster](cluster.md).", .examples = kWorkerIpsExamples,
      .exit_codes = "0 success, also without workers; 2 wrong usage, or no such file; 125 the cluster has no head.",
      .options = kIpOptions},
-    {.name = "dashboard", .summary = "open a way to a cluster's dashboard",
+    {.name = "dashboard", .summary = "forward a cluster's dashboard to this machine",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Forwards a port of this machine's loopback to the dashboard on the head, until Ctrl-C. Prints "
                     "the URL once it can be opened.",
@@ -516,7 +516,7 @@ constexpr CommandRow kCommands[] = {
                     "prints a table with the columns of nccl-tests. With -np or -H it starts its ranks as hvdray run "
                     "does; under hvdray run it is one of the ranks.",
      .see = "Columns and figures: [bench](bench.md).", .examples = kBenchExamples,
-     .notes = "Also accepts the other options of run, in words that none of these options has. Lists have commas. "
+     .notes = "Also accepts the other options of run, where spellings do not clash. Separate list items by commas. "
               "hvdray-bench, which does the work, must be beside hvdray, on other hosts too.",
      .exit_codes = "0 all results are right; 1 a result is wrong, or a rank failed; 2 wrong usage, nothing was "
                    "measured; otherwise as run.",

@@ -175,8 +175,8 @@ void JudgeFiles(const CheckFacts& facts, const CheckedHost& host, Issues& issues
   }
   if (others.empty()) return;
   issues.Warn(host, "files",
-              fmt::format("no {}, which the command names and which is there on this machine",
-                          fmt::join(others, ", ")),
+              fmt::format("{} {} missing (named by the command, present on this machine)",
+                          fmt::join(others, ", "), others.size() == 1 ? "is" : "are"),
               "if workers read it: share its directory, or copy it with --sync");
 }
 

@@ -78,7 +78,7 @@ Status OutputDirectory::Open(Key key, int flags, File& file) {
   const std::string path = PathOf(key);
   const std::string parent = path.substr(0, path.rfind('/'));
   if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(parent, errno);
-  // O_NONBLOCK: a pipe in the place of a file must not block us. O_NOFOLLOW: a link must not
+  // O_NONBLOCK: a pipe instead of a file must not block us. O_NOFOLLOW: a link must not
   // redirect the workers' output.
   const int all_flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | flags;
   UniqueFd fd(::open(path.c_str(), all_flags, 0644));

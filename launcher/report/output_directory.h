@@ -27,7 +27,7 @@ std::string RankDirectoryName(int rank, int np);
 class OutputDirectory {
  public:
   /// Creates the directory and the empty files of ranks 0..np-1. Errors: kFileUnwritable, also if a
-  /// pipe is in the place of a file.
+  /// pipe is there instead of a file.
   static Result<std::unique_ptr<OutputDirectory>> Create(const std::string& path, int np);
 
   /// The rank is about to start: empties or creates its file. From the second call on, moves the

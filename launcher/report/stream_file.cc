@@ -226,10 +226,10 @@ Result<PlacesOfRecord> ParsePlaces(ByteView bytes) {
     place.is_emptied = length == kNone;
     place.length = place.is_emptied ? 0 : length;
     if (rank != kNone) {
-      if (rank >= static_cast<uint32_t>(kMaxRanks)) return Refused("a rank that nobody has");
+      if (rank >= static_cast<uint32_t>(kMaxRanks)) return Refused("an invalid rank");
       place.rank = static_cast<int>(rank);
     } else if (place.is_emptied) {
-      return Refused("nobody's file is emptied");
+      return Refused("truncation without a rank");
     }
     record.places.push_back(place);
   }

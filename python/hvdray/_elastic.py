@@ -335,7 +335,7 @@ class ElasticCall:
 
 
 class Finder:
-    """Asks a Discovery again and again, and tells what it finds. What it raises is said once; the last list holds."""
+    """Asks a Discovery again and again, and tells what it finds. Its exceptions are printed once; the last list holds."""
 
     def __init__(self, launcher: Launcher, discovery: Discovery, interval: Callable[[], float]):
         self._launcher = launcher

@@ -217,7 +217,7 @@ class Launcher:
         self._write({"type": "signal", "gang": gang.number, "to": to, "signo": signo})
 
     def notify(self, gang: Gang, to: Ranks, timestamp: int) -> None:
-        """Of an elastic job: hosts have changed. One who takes no notices is passed over."""
+        """Of an elastic job: hosts have changed. One that takes no notices is skipped."""
         self._write({"type": "notify", "gang": gang.number, "to": to, "timestamp": timestamp})
 
     def show_output(self) -> None:

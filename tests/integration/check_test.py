@@ -380,7 +380,7 @@ def test_a_pair_that_connects_but_passes_no_data_is_an_error(check, hosts):
     assert result.returncode == 125
     [finding] = errors(page)
     assert (finding["kind"], finding["hosts"]) == ("network", ["h1", "h2"])
-    for text in ("no bulk of data arrived", "timed out after", hosts["h1"].address, hosts["h2"].address):
+    for text in ("no bulk data arrived", "timed out after", hosts["h1"].address, hosts["h2"].address):
         assert text in finding["message"]
     [pair] = page["pairs"]
     assert pair["bytes_per_s"] is None and pair["error"]["code"] == "HVD-E0204"

@@ -107,7 +107,7 @@ def rendezvous_of(pid):
 
 
 def ask(port, method, path, body=b"", timeout=30):
-    """The status line and the body; b"" when the connection is closed without a word."""
+    """The status line and the body; b"" when the connection is closed silently."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout) as peer:
         peer.sendall(b"%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (
             method.encode(), path.encode(), len(body), body))

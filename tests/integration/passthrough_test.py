@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters of a provider that only Ray knows: the real `ray` command does the work, told in a line."""
+"""Clusters of a provider that only Ray knows: the real `ray` command does the work, and a line says so."""
 
 import os
 import pathlib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python/hvdray/_ray_driver.py on real Ray: what it is told and what it tells, and what stays after it.
 
-The C++ side is played by the test: a program of ours in the place of hvdray-agent carries the pipe
+The C++ side is played by the test: a program of ours instead of hvdray-agent carries the pipe
 to a socket of the test (as `hvdray-agent launch`), or is an agent of a few lines of shell.
 """
 

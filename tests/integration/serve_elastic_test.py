@@ -125,7 +125,7 @@ def test_jobs_follow_each_other_on_the_hosts_that_are_there(client):
     agents = {e["host"]: e["agent_pid"] for e in client.events if e["event"] == "host_ready"}
     assert run(2, HOSTS, fail) == 9
     client.hosts("127.1:1", "localhost:2")
-    wait_until(lambda: not os.path.exists(f"/proc/{agents['127.0.0.1']}"), "the end of an agent that is needed no more")
+    wait_until(lambda: not os.path.exists(f"/proc/{agents['127.0.0.1']}"), "the end of an agent that is no longer needed")
     assert run(7, ["127.1", "localhost", "localhost"], client.stop) == 0
     assert numbers == sorted(set(numbers)) and generations == sorted(generations) and generations[2] < generations[3]
     assert {e["agent_pid"] for e in client.events if e["event"] == "host_ready"} == set(agents.values())

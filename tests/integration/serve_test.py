@@ -149,12 +149,12 @@ def test_a_gang_may_be_smaller_and_not_larger_than_the_slots(client):
 def test_requests_at_the_wrong_time_are_refused_and_change_nothing(client):
     assert "does not run" in client.refused("send", gang=1, to="all", data=1)["message"]
     client.start(3)
-    assert "still lives" in client.refused("start", gang=4, np=2)["message"]
+    assert "is still running" in client.refused("start", gang=4, np=2)["message"]
     assert "no rank 2" in client.refused("send", gang=3, to=[2], data=1)["message"]
     assert "not started" in client.refused("stop", gang=9)["message"]
     client.stop(3)
     client.say("stop", gang=3)  # it has ended meanwhile: no error
-    assert "numbers rise" in client.refused("start", gang=3, np=2)["message"]
+    assert "numbers must increase" in client.refused("start", gang=3, np=2)["message"]
     client.start(10)
     client.end()
 
@@ -421,7 +421,7 @@ def test_memory_that_could_change_is_refused(client, seals):
     client.end()
 
 
-@pytest.mark.parametrize("message, said", [({}, "no descriptor came"), ({"blob": b"x"}, "memory and a blob")])
+@pytest.mark.parametrize("message, said", [({}, "without a descriptor"), ({"blob": b"x"}, "memory and a blob")])
 def test_memory_that_does_not_come_ends_the_connection(client, message, said):
     client.say("put", object=1, memory=True, **message)
     refused = client.until("refused")
@@ -463,7 +463,7 @@ def test_objects_that_are_not_there_are_refused(client):
     assert "no object 2" in client.refused("start", gang=1, np=1, objects=[2])["message"]
     client.start(2, np=1, objects=[1])
     assert "part of the start" in client.refused("drop", object=1)["message"]
-    assert "numbers rise" in client.refused("put", object=1, blob=b"again")["message"]
+    assert "numbers must increase" in client.refused("put", object=1, blob=b"again")["message"]
     client.stop(2)
     client.say("drop", object=1)
     assert "no object 1" in client.refused("start", gang=3, np=1, objects=[1])["message"]
@@ -646,7 +646,7 @@ def test_hosts_warm_up_without_a_gang_and_gangs_wait_for_it(hvdray, tmp_path):
     client = Client(hvdray, worker=worker, cwd=tmp_path)
     client.begin()
     client.say("warm", preload=["gated"], env={"COLOUR": "red"})
-    assert "still at the imports" in client.refused("warm", preload=["json"])["message"]
+    assert "still importing" in client.refused("warm", preload=["json"])["message"]
     client.say("start", gang=1, env={"COLOUR": "red"}, data="go")
     (tmp_path / "gate").touch()
     warmed = client.until("warmed")

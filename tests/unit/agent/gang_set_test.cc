@@ -355,7 +355,7 @@ TEST_F(GangSetTest, AnOrderToWarmWaitsForNoOtherServer) {
   order.preload = {"socket"};
   EXPECT_TRUE(gangs_->Warm(order).ok());
   ASSERT_EQ(warmed_.size(), 1U);
-  EXPECT_EQ(warmed_[0].second, "another fork server is still at its imports");
+  EXPECT_EQ(warmed_[0].second, "another fork server is still importing");
 }
 
 TEST_F(GangSetTest, AnOrderToWarmThatIsNoneIsAViolation) {

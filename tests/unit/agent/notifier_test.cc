@@ -67,7 +67,7 @@ class FakeService {
   /// Frames that arrived, one a connection; those still on their way too.
   const std::deque<std::string>& received() const { return received_; }
   size_t open_connections() const { return open_; }
-  /// "": closes without a word once the notice is whole. Not called: stays silent.
+  /// "": closes silently once the notice is whole. Not called: stays silent.
   void AnswerWith(std::string bytes) { answer_ = std::move(bytes); }
   /// Answers the connections that wait.
   void AnswerNow(const std::string& bytes) {

@@ -7,7 +7,7 @@
 namespace hvdray {
 namespace {
 
-// Puts other entries in the place of the process environment, raw ones among them.
+// Replaces the process environment by other entries, raw ones among them.
 class EnvironBlock {
  public:
   explicit EnvironBlock(std::vector<const char*> entries) : entries_(std::move(entries)) {

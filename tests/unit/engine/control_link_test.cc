@@ -246,7 +246,7 @@ TEST_F(ControlListenerTest, AFileThatIsNoSocketStays) {
   std::ofstream(path_) << "mine";
   const auto listener = Open();
   EXPECT_EQ(listener.status().code(), ErrorCode::kFileUnwritable);
-  EXPECT_EQ(listener.status().hint(), "there is a file that is no socket");
+  EXPECT_EQ(listener.status().hint(), "it exists and is not a socket");
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 

@@ -374,10 +374,10 @@ TEST_F(ServeSessionTest, ANewcomerTakesTheRankOfAnotherAndTheNextGenerationIsTol
 TEST_F(ServeSessionTest, NumbersOfGangsRiseAndOneLivesAtATime) {
   Client& client = Begin();
   Run(client, 5);
-  ExpectRefused(client, {{"type", "start"}, {"gang", 6}}, "gang 5 still lives");
+  ExpectRefused(client, {{"type", "start"}, {"gang", 6}}, "gang 5 is still running");
   session_->OnStopped(FullReport());
   EXPECT_EQ(client.Hear()["type"], "stopped");
-  ExpectRefused(client, {{"type", "start"}, {"gang", 5}}, "gang 5 after 5: numbers rise");
+  ExpectRefused(client, {{"type", "start"}, {"gang", 5}}, "gang numbers must increase (5 after 5)");
   client.Say({{"type", "start"}, {"gang", 6}});
   EXPECT_EQ(Calls(), Lines{"start 6 np=0"});
 }
@@ -431,10 +431,10 @@ TEST_F(ServeSessionTest, NoticesReachTheRanksThatTheyNameUnlessTheLauncherRefuse
   Run(client, 1);
   client.Say({{"type", "notify"}, {"gang", 1}, {"to", {1}}, {"timestamp", 7}});
   EXPECT_EQ(Calls(), Lines{"notify 1 7"});
-  notify_answer_ = {ErrorCode::kUsage, "it takes no notices"};
+  notify_answer_ = {ErrorCode::kUsage, "it has not registered for notices"};
   client.Say({{"type", "notify"}, {"gang", 1}, {"to", "all"}, {"timestamp", 8}});
   EXPECT_EQ(Calls(), (Lines{"notify 0 8", "notify 1 8"})) << "one may take them, another not";
-  EXPECT_EQ(client.Hear()["message"], "it takes no notices");
+  EXPECT_EQ(client.Hear()["message"], "it has not registered for notices");
   EXPECT_EQ(client.Hear(), Json()) << "refused once";
 }
 
@@ -607,8 +607,9 @@ TEST_F(ServeSessionTest, ObjectsThatAreNotThereAreRefused) {
   Calls();
   ExpectRefused(client, {{"type", "start"}, {"gang", 1}, {"objects", {2}}}, "there is no object 2");
   client.Say({{"type", "put"}, {"object", 3}, {"blob", 70'000}}, std::string(70'000, 'y'));
-  EXPECT_NE(client.Hear()["message"].get<std::string>().find("object 3 after 3: numbers rise"),
-            std::string::npos);
+  EXPECT_NE(
+      client.Hear()["message"].get<std::string>().find("object numbers must increase (3 after 3)"),
+      std::string::npos);
   EXPECT_EQ(Calls(), Lines()) << "the bytes that were refused go nowhere";
   client.Say({{"type", "start"}, {"gang", 1}, {"objects", {3}}});
   session_->OnWorker(0, Place(0));

@@ -62,7 +62,7 @@ TEST(RunForOutputTest, AChildThatTakesNoInputOrDoesNotEndHoldsNobody) {
   EXPECT_EQ(hung.status().code(), ErrorCode::kDeadlineExceeded);
 }
 
-/// A program in the place of ssh.
+/// A program instead of ssh.
 class FakeSsh {
  public:
   explicit FakeSsh(const std::string& body) {

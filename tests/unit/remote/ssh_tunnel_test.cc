@@ -17,7 +17,7 @@
 namespace hvdray {
 namespace {
 
-/// A program in the place of ssh that notes its words and its pid, then does what `script` says.
+/// A program instead of ssh that notes its words and its pid, then does what `script` says.
 class SshTunnelTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -501,7 +501,7 @@ TEST(StartGenerationCodecTest, ModulesAreNamedOnlyWhereThereAreAny) {
   StartGeneration start = SampleStart();
   EXPECT_EQ(EncodeMessage({1, start})->find("preload"), std::string::npos);
   start.preload = {"torch"};
-  // In the JSON, where an agent that does not know it passes over it: also in version 1.
+  // In the JSON, where an agent that does not know it ignores it: also in version 1.
   for (const uint16_t version : {1, 2}) {
     const std::string frame = EncodeMessage({1, start}, version).value();
     EXPECT_NE(frame.find(R"("preload":["torch"],"preload_limit_ms":30000)"), std::string::npos);
