@@ -157,19 +157,19 @@ void AgentSession::MakeGangs() {
       std::move(handlers));
   if (!welcome_->is_elastic) return;
   notifier_.emplace(loop_);
-  OpenControl();
+  OpenLeaveSocket();
 }
 
-void AgentSession::OpenControl() {
+void AgentSession::OpenLeaveSocket() {
   if (options_.leave_directory.empty()) return;
-  Result<std::unique_ptr<LeaveSocket>> control =
+  Result<std::unique_ptr<LeaveSocket>> leave_socket =
       LeaveSocket::Open(loop_, options_.leave_directory, [this](Duration in) {
         Retire(in, {ErrorCode::kAgentLost, "the agent was told to leave"}, kLinkFailed);
       });
-  if (control.ok()) {
-    control_ = std::move(control).value();
+  if (leave_socket.ok()) {
+    leave_socket_ = std::move(leave_socket).value();
   } else {
-    Log(LogLevel::kInfo, "agent", "no control socket: {}", control.status().message());
+    Log(LogLevel::kInfo, "agent", "no leave socket: {}", leave_socket.status().message());
   }
 }
 

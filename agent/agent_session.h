@@ -102,7 +102,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   void Arrived(int worker) override;
   void SendStopped(Generation generation, uint32_t swept);
   void MakeGangs();
-  void OpenControl();
+  void OpenLeaveSocket();
   void StopGangs();
   void FinishIfIdle();
   /// The gang of that generation with that worker; nullptr counts the request as stale.
@@ -123,7 +123,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
   std::optional<Notifier> notifier_;  // Since Welcome, in an elastic job.
   ObjectStore objects_;
   ConnectionBreaker breaker_;
-  std::unique_ptr<LeaveSocket> control_;
+  std::unique_ptr<LeaveSocket> leave_socket_;
   std::optional<HeldPort> port_;
   std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;

@@ -27,6 +27,7 @@ struct AwsSigner {
   Secret session_token;  ///< Empty: long-term credentials.
 };
 
+/// One request. No message shows its headers, its body or the signer's keys.
 struct CurlRequest {
   std::string method = "POST";  ///< GET, POST or PUT.
   std::string url;
@@ -40,6 +41,7 @@ struct CurlRequest {
   size_t max_body_bytes = size_t{32} << 20;    ///< Of the answer.
 };
 
+/// The whole answer of a server.
 struct CurlReply {
   int status = 0;  ///< As received: 400 and 503 are replies, not errors.
   std::string body;

@@ -39,12 +39,13 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+/// Both ends of a pipe. Move-only.
 struct Pipe {
   UniqueFd read_end;
   UniqueFd write_end;
 };
 
-/// Makes a pipe; both ends block. Errors: kOutOfResources, kSystem.
+/// Makes a pipe; both ends block and are close-on-exec. Errors: kOutOfResources, kSystem.
 Result<Pipe> MakePipe();
 
 /// Makes two connected stream sockets, both blocking. Errors: as MakePipe().

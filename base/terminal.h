@@ -31,6 +31,7 @@ bool IsUserAtTerminal();
 /// (cancelled, end of input, no answer in time, too long), kSystem.
 Result<Secret> AskAtTerminal(const TerminalQuestion& question);
 
+/// A question of any thread is on the terminal now and waits for its answer. Threads: any.
 bool IsTerminalQuestionOpen();
 /// Cancels the open question and all later ones. Returns once the open one has ended and the
 /// terminal is restored.

@@ -35,6 +35,7 @@ struct WebProxy {
   std::string user, password;  ///< Empty: not sent.
 };
 
+/// The server, how to reach it, and limits. For all requests of a client.
 struct WebClientOptions {
   std::string host;  ///< A name or an address; IPv6 without brackets.
   uint16_t port = 0;
@@ -46,6 +47,7 @@ struct WebClientOptions {
   size_t max_body_bytes = size_t{64} << 20;    ///< Of an answer that Send() returns.
 };
 
+/// One request.
 struct WebRequest {
   std::string method;        ///< GET, PUT, POST or DELETE.
   std::string path;          ///< As sent, query included.
@@ -53,6 +55,7 @@ struct WebRequest {
   std::string content_type;  ///< Of the body.
 };
 
+/// An answer: its head, and its body where the call says so.
 struct WebReply {
   int status = 0;  ///< As received: 404 and 500 are replies, not errors.
   std::string body;

@@ -37,7 +37,7 @@ struct BootstrapRequest {
 /// Writes the file under a unique name, compares its hash, then renames it, so that concurrent runs
 /// don't collide. Removes staged agents that were not used for 30 days. Executes only a file that
 /// belongs to the user, in the user's own directory that nobody else may write. Passes
-/// `--directory` with the directory that the shell started in to the agent.
+/// `--folder` with the directory that the shell started in to the agent.
 std::string BootstrapCommand(const BootstrapRequest& request);
 
 /// Header of the upload. The gzip stream, `compressed_bytes` long, must follow it immediately.

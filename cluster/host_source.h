@@ -19,8 +19,8 @@
 
 namespace hvdray {
 
-/// Reports hosts until it is stopped. Threads: the loop's. Its handlers are never called from
-/// within Start() or Stop(), and may destroy it.
+/// Reports hosts until it is stopped. Threads: the loop's. Its handlers are called repeatedly,
+/// never from within Start() or Stop(), and may destroy it all the same.
 class HostSource {
  public:
   struct Handlers {

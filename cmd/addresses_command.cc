@@ -28,7 +28,7 @@ using TextFn = Result<std::string>(const ClusterAccess&);
 
 int PrintAs(std::string_view name, const CommandLine& line, TextFn* text_of) {
   CommandRequest request;
-  if (const auto code = TakeWords(name, line, &request)) return *code;
+  if (const auto code = ResolveCommandLine(name, line, &request)) return *code;
   Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
   if (const auto code = PassToRay(name, request, access->file)) return *code;

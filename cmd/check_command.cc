@@ -72,7 +72,7 @@ CheckWishes WishesOf(const LaunchPlan& plan, std::vector<std::string> modules) {
 /// With too few slots, plans as many workers as there is room for: the hosts are still worth a
 /// look.
 Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
-  HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
+  HVDRAY_RETURN_IF_ERROR(CheckOptionsOfRun(plan.spec));
   HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
   if (plan.spec.may_learn_hosts()) {
     // A job would wait for more hosts; a check reports that there are too few now.

@@ -49,7 +49,7 @@ void WarnOfRay(const ClusterSpec& spec) {
 
 int ClusterCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("cluster", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("cluster", line, &request)) return *code;
   if (const Status status = CheckAction(request); !status.ok()) return Fail("cluster", status);
   const std::string& path = request.arguments[1];
   const Result<ClusterSpec> spec = ReadClusterFile("cluster", path, request.said);

@@ -21,6 +21,7 @@ struct ClusterNode {
   HostSlots host;       ///< How SSH reaches it, and its name within the cluster.
 };
 
+/// The machines of one cluster file at one moment. Value type.
 struct ClusterNodes {
   /// Not ok: why there is no head. kHostUnreachable with what to do, or what the provider said.
   Status head_status;

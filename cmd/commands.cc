@@ -9,8 +9,8 @@
 
 namespace hvdray {
 
-std::optional<int> TakeWords(std::string_view command, const CommandLine& line,
-                             CommandRequest* request) {
+std::optional<int> ResolveCommandLine(std::string_view command, const CommandLine& line,
+                                      CommandRequest* request) {
   Result<CommandRequest> resolved = ResolveRequest(command, line.args, Environment::FromProcess());
   if (!resolved.ok()) return Fail(command, resolved.status());
   *request = std::move(resolved).value();

@@ -53,10 +53,10 @@ int BenchCommand(const CommandLine& line);
 int ExplainCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);
 
-/// Resolves the words of a command that starts no job. nullopt: it goes on with `request`;
-/// otherwise its exit code: help was printed (0), or what is wrong with the words (2).
-std::optional<int> TakeWords(std::string_view command, const CommandLine& line,
-                             CommandRequest* request);
+/// Resolves the command line of a command that starts no job. nullopt: the command goes on with
+/// `request`; otherwise its exit code: help was printed (0), or an error of usage (2).
+std::optional<int> ResolveCommandLine(std::string_view command, const CommandLine& line,
+                                      CommandRequest* request);
 
 /// "hvdray 0.1.0 (abc1234)"
 std::string BuildName();

@@ -91,7 +91,7 @@ Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
 
 int DashboardCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("dashboard", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("dashboard", line, &request)) return *code;
   Result<ClusterAccess> access = OpenClusterFile("dashboard", request);
   if (!access.ok()) return Fail("dashboard", access.status());
   if (const auto code = PassToRay("dashboard", request, access->file)) return *code;

@@ -180,7 +180,7 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
 
 int DownCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("down", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("down", line, &request)) return *code;
   Result<ClusterSpec> file = ReadClusterFile("down", request.arguments.front(), request.said);
   if (!file.ok()) return Fail("down", file.status());
   if (const auto code = PassToRay("down", request, *file)) return *code;
@@ -196,7 +196,7 @@ int DownCommand(const CommandLine& line) {
   ClusterEnd end = EndMachines(request, *cluster);
   cluster->spec.events_file = told.events_file;
   cluster->spec.report_file = told.report_file;
-  return TellEnd(*cluster, std::move(end));
+  return FinishReport(*cluster, std::move(end));
 }
 
 }  // namespace hvdray

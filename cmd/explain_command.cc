@@ -102,7 +102,7 @@ std::string ListErrors(std::string_view page) {
 
 int ExplainCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("explain", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("explain", line, &request)) return *code;
   std::string text;
   for (const std::string& word : request.arguments) {
     Result<std::string> one = ExplainError(ErrorsPage(), word);

@@ -35,7 +35,7 @@ Status CheckOurs(const RayAccess& access, const std::string& id) {
 
 int FollowCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("follow", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("follow", line, &request)) return *code;
   const std::string& id = request.arguments.front();
   JobSpec& spec = request.spec;
   spec.ray.is_wanted.Set(true, "hvdray follow");

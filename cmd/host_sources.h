@@ -17,7 +17,7 @@
 namespace hvdray {
 
 /// Takes a line for the user, without its newline: "discovery: …", which the script wrote to
-/// stderr. Must not destroy the source.
+/// stderr.
 using SayDiscoveryFn = std::function<void(std::string_view line)>;
 
 /// Writes to stderr at once. Only while nothing else writes there.

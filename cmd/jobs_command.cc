@@ -15,7 +15,7 @@ namespace hvdray {
 
 int JobsCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("jobs", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("jobs", line, &request)) return *code;
   HeadLink link;
   Result<RayAccess> access = FindRay("jobs", request.spec, link);
   if (!access.ok()) return Fail("jobs", access.status());

@@ -118,7 +118,7 @@ LaunchPlan BeginPlan(const CommandLine& line) {
   return plan;
 }
 
-Status CheckSupported(const JobSpec& spec) {
+Status CheckOptionsOfRun(const JobSpec& spec) {
   if (!spec.host_discovery_script->empty()) {
     Status status = CheckDiscoveryCommand(*spec.host_discovery_script);
     if (!status.ok()) return std::move(status).WithContext(spec.host_discovery_script.origin());
@@ -265,7 +265,7 @@ Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
 }
 
 Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown) {
-  HVDRAY_RETURN_IF_ERROR(CheckSupported(plan.spec));
+  HVDRAY_RETURN_IF_ERROR(CheckOptionsOfRun(plan.spec));
   HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec));
   if (is_shown) HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
   if (is_shown || !plan.spec.is_elastic()) {

@@ -17,9 +17,9 @@ namespace hvdray {
 /// id, build.
 LaunchPlan BeginPlan(const CommandLine& line);
 
-/// Checks what options say about reaching hosts and about elastic jobs, before anything is opened.
-/// Errors: kUsage, kSpecInvalid, kFileUnreadable.
-Status CheckSupported(const JobSpec& spec);
+/// Checks what the options of run say about reaching hosts and about elastic jobs, before anything
+/// is opened. Errors: kUsage, kSpecInvalid, kFileUnreadable.
+Status CheckOptionsOfRun(const JobSpec& spec);
 
 /// Fills in the ranks and the hosts that have some: others get no agent either. Of an elastic job:
 /// its first generation, if spec.hosts is all it ever learns. Looks up names. Errors: those of

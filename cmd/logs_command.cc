@@ -132,7 +132,7 @@ Result<int> Show(ClusterAccess& access, const CommandRequest& request) {
 
 int LogsCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("logs", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("logs", line, &request)) return *code;
   if (!IsClusterFile(request.arguments.front())) {
     const Result<int> code = LogsOfJob(request);
     return code.ok() ? *code : Fail("logs", code.status());

@@ -208,7 +208,7 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
   }
   HVDRAY_RETURN_IF_ERROR(CheckHostAccess(spec));
   const RawOption* login = request.said.Find(OptionId::kLoginShells);
-  if (login != nullptr && login->last() == "false") cluster.shell = CommandShell::kPlain;
+  if (login != nullptr && login->last() == "false") cluster.shell = ShellKind::kPlain;
   if (!cluster.file.is_local()) {
     HVDRAY_ASSIGN_OR_RETURN(cluster.work, CloudWork::Open(cluster.file, &SayLine));
     return cluster;
@@ -309,7 +309,7 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
   return end;
 }
 
-int TellEnd(const ManagedCluster& cluster, ClusterEnd end) {
+int FinishReport(const ManagedCluster& cluster, ClusterEnd end) {
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   Result<std::unique_ptr<ClusterEvents>> events =
       loop.ok() ? OpenEvents(**loop, cluster, end.nodes, end, ComplainerOf(cluster))

@@ -34,7 +34,7 @@ struct ManagedCluster {
   std::vector<HostSlots> hosts;  ///< The head first. In a cloud: those that AddHost() got.
   std::vector<ScriptPlace> places;
   std::string home;
-  CommandShell shell = CommandShell::kLogin;
+  ShellKind shell = ShellKind::kLogin;
   std::string head;  ///< The head's address in the cluster's network.
   TimePoint began{};
   std::chrono::system_clock::time_point began_wall = std::chrono::system_clock::now();
@@ -90,9 +90,9 @@ int64_t SecondsSince1970();
 Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
                               const NodeFiles& files);
 
-/// Events and report of a run without a driver: a first and a last line, and `end`, whose exit
-/// code it returns, or that of a file that can't be written.
-int TellEnd(const ManagedCluster& cluster, ClusterEnd end);
+/// Writes the events and the report of a run without a driver: a first and a last line, and `end`.
+/// Returns the exit code of `end`, or that of a file that can't be written. Blocks.
+int FinishReport(const ManagedCluster& cluster, ClusterEnd end);
 
 }  // namespace hvdray
 

@@ -180,7 +180,7 @@ Result<int> MonitorCluster(const ClusterAccess& access, const CommandRequest& re
 
 int MonitorCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("monitor", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("monitor", line, &request)) return *code;
   const Result<ClusterAccess> access = OpenClusterFile("monitor", request);
   if (!access.ok()) return Fail("monitor", access.status());
   if (const auto code = PassToRay("monitor", request, access->file)) return *code;

@@ -105,7 +105,7 @@ int ServeUntilSignal(Loop& loop, RendezvousOptions options) {
 
 int RendezvousCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("rendezvous", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("rendezvous", line, &request)) return *code;
   Result<RendezvousOptions> options = OptionsOf(request);
   if (!options.ok()) return Fail("rendezvous", options.status());
   Result<std::unique_ptr<Loop>> loop = Loop::Create();

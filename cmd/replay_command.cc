@@ -64,7 +64,7 @@ Result<ReplayResult> Replay(const std::string& path) {
 
 int ReplayCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("replay", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("replay", line, &request)) return *code;
   if (request.wants_version) return PrintOut("replay", VersionText());
   const Result<ReplayResult> result = Replay(request.arguments.front());
   if (!result.ok()) return Fail("replay", result.status());

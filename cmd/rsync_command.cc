@@ -202,7 +202,7 @@ using CopyFn = Result<int>(ClusterAccess&, const CommandRequest&);
 
 int CopyAs(std::string_view name, const CommandLine& line, CopyFn* copy) {
   CommandRequest request;
-  if (const auto code = TakeWords(name, line, &request)) return *code;
+  if (const auto code = ResolveCommandLine(name, line, &request)) return *code;
   Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
   if (const auto code = PassToRay(name, request, access->file)) return *code;

@@ -132,7 +132,7 @@ class RayServe {
                 .agent_path = "@agent:" + AgentPath(spec_)},
                StreamOf(loop, std::move(broker)), MakeHandlers()) {
     plan_.environment = EnvironmentForRay(spec_, plan_.environment);
-    MoveToRay(&plan_);
+    AdaptPlanToRay(&plan_);
   }
 
   /// Returns the exit code.

@@ -11,7 +11,7 @@ namespace hvdray {
 
 int SlotsCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("slots", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("slots", line, &request)) return *code;
   const RaySpec& ray = request.spec.ray;
   Status status = CheckSlotGpus(ray.gpus_per_slot.origin(), *ray.gpus_per_slot, *ray.uses_gpu);
   const RayAsk ask = RayAskOf(request.spec);

@@ -59,7 +59,7 @@ Result<std::string> StatusOfJob(CommandRequest& request) {
 
 int StatusCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("status", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("status", line, &request)) return *code;
   if (!request.arguments.empty()) {
     if (IsClusterFile(request.arguments.front())) return StatusOfFile(request);
     const Result<std::string> text = StatusOfJob(request);

@@ -153,7 +153,7 @@ Result<int> StopOnRay(CommandRequest& request) {
 
 int StopCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("stop", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("stop", line, &request)) return *code;
   if (request.arguments.empty() || !IsClusterFile(request.arguments.front())) {
     const Result<int> code = StopOnRay(request);
     return code.ok() ? *code : Fail("stop", code.status());

@@ -83,7 +83,7 @@ int EndWith(const ManagedCluster& cluster, const Status& why) {
     TellThatMachinesStay(cluster);
     exit_code = kHvdrayFailed;
   }
-  return TellEnd(cluster, {.exit_code = exit_code, .failure = why});
+  return FinishReport(cluster, {.exit_code = exit_code, .failure = why});
 }
 
 /// Gets or, for --dry-run, only looks at the machines, and makes hosts of them. nullopt: go on with
@@ -97,7 +97,7 @@ std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& c
     Tell(LogLevel::kError, "hvdray up",
          is_any_made ? "interrupted" : "interrupted; nothing was changed");
     if (is_any_made) TellThatMachinesStay(cluster);
-    return TellEnd(cluster, {.signo = signo});
+    return FinishReport(cluster, {.signo = signo});
   };
   Status status = cluster.work->Run([plan](CloudWork::Cloud& cloud) -> Status {
     HVDRAY_ASSIGN_OR_RETURN(*plan, cloud.machines->Plan());
@@ -114,7 +114,7 @@ std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& c
       }
     }
     const bool has_head = !machines->empty() && plan->groups.front().missing() == 0;
-    if (!has_head || plan->has_changes()) return TellEnd(cluster, {});
+    if (!has_head || plan->has_changes()) return FinishReport(cluster, {});
   } else {
     if (plan->has_changes() && !request.Has(OptionId::kYes)) {
       bool is_yes = false;
@@ -123,7 +123,7 @@ std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& c
       if (!status.ok()) return fail(status, false);
       if (!is_yes) {
         SayLine("nothing was changed");
-        return TellEnd(cluster, {.exit_code = kNothingDone});
+        return FinishReport(cluster, {.exit_code = kNothingDone});
       }
       policy.is_confirmed = true;
     }
@@ -367,7 +367,7 @@ int Up(const CommandRequest& request, ManagedCluster& cluster) {
 
 int UpCommand(const CommandLine& line) {
   CommandRequest request;
-  if (const auto code = TakeWords("up", line, &request)) return *code;
+  if (const auto code = ResolveCommandLine("up", line, &request)) return *code;
   Result<ClusterSpec> file = ReadClusterFile("up", request.arguments.front(), request.said);
   if (!file.ok()) return Fail("up", file.status());
   if (const auto code = PassToRay("up", request, *file)) return *code;

@@ -18,8 +18,9 @@ using EnvironmentEntry = std::pair<std::string, std::string>;
 
 /// Returns the variables of one worker, in a fixed order. They override the rest of its
 /// environment. rendezvous_port: the agent's listener for this worker. Ports that are 0 and
-/// interfaces and addresses that are empty are unknown, as in a plan, and left out. Source: Horovod
-/// spec 1.4; torchrun's list, with a store that rank 0 opens itself.
+/// interfaces and addresses that are empty are unknown, as in a plan, and left out. Source: the
+/// variables that horovodrun sets (horovod/runner/gloo_run.py); torchrun's list, with a store that
+/// rank 0 opens itself.
 std::vector<EnvironmentEntry> SlotEnvironment(const wire::StartGeneration& start,
                                               const wire::WorkerSlot& slot, std::string_view job_id,
                                               uint16_t rendezvous_port);

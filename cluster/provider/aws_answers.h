@@ -19,6 +19,7 @@ struct AwsError {
   std::string message;  ///< One line, fit to be shown.
 };
 
+/// A virtual machine. Addresses are literals, launch_time is as AWS writes it.
 struct AwsInstance {
   std::string id;
   std::string state;  ///< pending, running, shutting-down, terminated, stopping or stopped.
@@ -30,34 +31,41 @@ struct AwsInstance {
   std::map<std::string, std::string> tags;
 };
 
+/// A network that instances are put into.
 struct AwsSubnet {
-  std::string id, vpc_id, zone, state;
-  bool maps_public_address = false;
+  std::string id, vpc_id, zone;
+  std::string state;                 ///< pending or available.
+  bool maps_public_address = false;  ///< New instances get a public address.
 };
 
+/// A set of firewall rules of one VPC.
 struct AwsSecurityGroup {
   std::string id, name, vpc_id;
   bool has_rules = false;  ///< For what comes in.
   std::map<std::string, std::string> tags;
 };
 
+/// A key pair that EC2 knows: its name, never its key.
 struct AwsKeyPair {
   std::string name;
   std::map<std::string, std::string> tags;
 };
 
+/// The GPUs of one model in a machine type.
 struct AwsGpu {
-  std::string name, manufacturer;
+  std::string name, manufacturer;  ///< "A100", "NVIDIA"
   int64_t count = 0;
 };
 
+/// What a machine type has.
 struct AwsInstanceType {
-  std::string name;
-  int64_t cpus = 0;
+  std::string name;  ///< "m5.large"
+  int64_t cpus = 0;  ///< Virtual ones.
   int64_t memory_mib = 0;
   std::vector<AwsGpu> gpus;
 };
 
+/// What an instance carries to act as a role.
 struct AwsInstanceProfile {
   std::string name, arn;
   std::vector<std::string> roles;  ///< Names.

@@ -27,13 +27,14 @@ struct AwsEdge {
   AwsSend send;
   /// Waits; false: cancelled meanwhile.
   std::function<bool(Duration)> sleep;
-  std::function<double()> random;  ///< From 0 to below 1.
-  std::function<TimePoint()> now;
-  std::function<WallTime()> wall_now;
+  std::function<double()> random;      ///< From 0 to below 1.
+  std::function<TimePoint()> now;      ///< Monotonic: how long ago a machine was made.
+  std::function<WallTime()> wall_now;  ///< For the end of credentials.
   /// One line for the user while a call takes longer: throttled, waiting, trying elsewhere.
   std::function<void(const std::string& line)> note;
 };
 
+/// The services that are called: machines, roles, identities, parameters.
 enum class AwsService : uint8_t { kEc2, kIam, kSts, kSsm };
 
 /// Where a service answers, and whose scope signs for it.

@@ -124,7 +124,8 @@ bool IsAwsSpot(const Json& node_config);
 /// Subnets to try, in order; one empty name where a template or interface has it.
 std::vector<std::string> AwsSubnetsOf(const Json& node_config);
 
-/// "ray-<cluster>-head", and the tags of the spec 6.2 for a new node.
+/// The tags of a new node, as Ray sets them (provider.h), with the Name "ray-<cluster>-head" or
+/// "ray-<cluster>-worker". Those of `request` replace them.
 ProviderTags AwsNodeTags(const std::string& cluster, const CreateRequest& request);
 
 /// The instance as a cluster node. nullopt: it is terminated, or no node of a cluster.

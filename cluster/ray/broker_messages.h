@@ -20,7 +20,7 @@ namespace hvdray {
 /// Longest line in either direction; fits a table of some ten thousand nodes.
 inline constexpr size_t kMaxBrokerLine = size_t{16} << 20;
 
-/// Highest number of an agent endpoint ("endpoint"); the C++ side numbers them from 0.
+/// Highest number of an agent endpoint; the C++ side numbers them from 0.
 inline constexpr int kMaxBrokerEndpoint = 65535;
 
 // ---- from Python
@@ -70,7 +70,7 @@ struct BrokerEndpointEnded {
 };
 
 /// ray_driver.py got SIGTERM or SIGINT and must end; a second signal means force stop. Ray signals
-/// `drive` as well, so it is started with both ignored and must leave them so.
+/// `hvdray-agent launch` as well, so it is started with both ignored and must leave them so.
 struct BrokerSignal {
   int signo = 0;
   std::string why = {};  ///< For the user; empty: a user asked for it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses at which agents dial their driver on Ray (literals: the static agent has no name
-// service), the TLS identities of agent endpoints ("endpoints"), and the TCP sockets of both ends.
+// service), the TLS identities of agent endpoints, and the TCP sockets of both ends.
 #ifndef HVDRAY_CLUSTER_RAY_ENDPOINT_ADDRESS_H_
 #define HVDRAY_CLUSTER_RAY_ENDPOINT_ADDRESS_H_
 

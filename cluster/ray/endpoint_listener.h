@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accepts the agents of a job on Ray: one TCP port of the driver, TLS 1.3 with the job's key, one
-// agent for each expected endpoint ("endpoint"). Drops and counts all other peers.
+// agent for each expected agent endpoint. Drops and counts all other peers.
 //
 // A Transport on top of it numbers the agent endpoints. Start(host) first calls Expect(endpoint),
 // then has the agent started with `--dial FormatEndpointAddresses(...) --endpoint N` and the key on

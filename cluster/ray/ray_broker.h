@@ -17,7 +17,7 @@ namespace hvdray {
 /// this process's exit code. Threads: the loop's.
 class RayBroker final : private ByteStream::Owner {
  public:
-  /// Each may be empty. on_hello comes first, and once; only on_closed may destroy the broker.
+  /// Each may be empty. on_hello comes first, and once; it still must not destroy the broker.
   struct Handlers {
     std::function<void(BrokerHello)> on_hello;
     std::function<void(BrokerNodes)> on_nodes;  ///< Only after Watch().

@@ -62,7 +62,12 @@ class RayHostPlan {
   /// nodes are asked for.
   Orders Limit(std::map<std::string, int> slots_by_ip, TimePoint now);
 
+  /// All nodes of the cluster, which replace the last table. Gives up what was held or requested
+  /// on nodes that are dead or no longer listed, and reserves what there is room for.
   Orders OnNodes(const BrokerNodes& nodes, TimePoint now);
+  /// The state of a placement group. A created one becomes a host. One that Ray refuses, moves or
+  /// removes is given up and its node avoided for the policy's pause. Ignores groups that were
+  /// released.
   Orders OnGroup(const BrokerGroup& group, TimePoint now);
   /// is_live: an agent of that host is being started; false: its last one has ended.
   Orders OnEndpoint(const std::string& host, bool is_live, TimePoint now);

@@ -62,6 +62,7 @@ struct Lost {
   int node = 0;
   Status why;
 };
+/// The node's task, of effect Run, has ended.
 struct Done {
   int node = 0;
   TaskResult result;
@@ -111,10 +112,12 @@ struct Waiting {
 struct Planned {
   std::vector<NodePlan> nodes;
 };
+/// A step of its set-up begins.
 struct StepStarted {
   int node = 0;
   NodeStep step;
 };
+/// The step that began last has ended, well or not.
 struct StepDone {
   int node = 0;
   StepOutcome outcome;
@@ -137,6 +140,7 @@ struct NodeUp {
 struct NodeEnded {
   int node = 0;
 };
+/// The driver has given the node up.
 struct NodeFailed {
   int node = 0;
   Status why;
@@ -153,6 +157,7 @@ namespace cluster_effect {
 struct LogIn {
   int node = 0;
 };
+/// Run a task there; answered by Done, or Lost.
 struct Run {
   int node = 0;
   NodeTask task;
@@ -166,12 +171,15 @@ struct Say {
 struct Complain {
   Status why;
 };
+/// Ask the user; answered by Answer.
 struct Ask {
-  std::string question;
+  std::string question;  ///< "End cluster test? [y/N] "
 };
+/// Something for --events and the board of the nodes.
 struct Note {
   ClusterNote what;
 };
+/// The last effect: close all links to nodes and end with `exit_code`.
 struct Finish {
   int exit_code = 0;
 };

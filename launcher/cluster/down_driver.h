@@ -35,8 +35,11 @@ struct DownNode {
   bool is_head = false;
 };
 
+/// Facts, effects and rows name nodes by their index in `nodes`. A node that fails, because it
+/// can't be reached for example, is reported and the others are ended.
 class DownDriver final : public ClusterDriver {
  public:
+  /// `nodes`: in any order, at most one head. None: Begin() finishes at once.
   DownDriver(DownPolicy policy, std::vector<DownNode> nodes);
 
   ClusterEffects Begin(TimePoint now) override;

@@ -12,6 +12,7 @@
 
 namespace hvdray {
 
+/// Call OnEffect() for each effect and Update() before Lines(). Threads: one.
 class NodeBoard {
  public:
   /// Takes the steps out of a driver's effects.

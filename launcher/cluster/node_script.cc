@@ -692,7 +692,7 @@ std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_vie
                                     place.cluster,
                                     place.node,
                                     place.head,
-                                    place.shell == CommandShell::kLogin ? "login" : "plain",
+                                    place.shell == ShellKind::kLogin ? "login" : "plain",
                                     place.engine,
                                     place.container,
                                     std::string(verb)};

@@ -25,16 +25,16 @@
 
 namespace hvdray {
 
-/// How user's commands are run; kLogin, as Ray does: an interactive login bash, so that ~/.bashrc
-/// (conda, for example) counts.
-enum class CommandShell : uint8_t { kLogin, kPlain };
+/// How the user's commands are run; kLogin, as Ray does: an interactive login bash, so that
+/// ~/.bashrc (conda, for example) counts.
+enum class ShellKind : uint8_t { kLogin, kPlain };
 
 /// The node that a call is about.
 struct ScriptPlace {
   std::string cluster;
   std::string node;  ///< Its address as the cluster file has it.
   std::string head;  ///< The address that it joins; empty for the head.
-  CommandShell shell = CommandShell::kLogin;
+  ShellKind shell = ShellKind::kLogin;
   /// The container that its commands and its Ray run in, and the program that makes it ("docker",
   /// "podman"). Both empty: none.
   std::string engine;

@@ -69,9 +69,12 @@ enum class UpState : uint8_t {
 };
 std::string_view NameOf(UpState state);
 
+/// Facts, effects and rows name nodes by their index in `nodes`; 0 is the head. A node that fails
+/// stays failed and the others go on; workers that still need a failed head fail with it.
 class UpDriver final : public ClusterDriver {
  public:
-  /// `token`: for a cluster that has none. `nodes`: at least one.
+  /// `nodes`: at least one; their steps run in order. `token`: Ray's, for a cluster that has none
+  /// yet. Secret.
   UpDriver(UpPolicy policy, std::vector<UpNode> nodes, std::string token);
 
   ClusterEffects Begin(TimePoint now) override;

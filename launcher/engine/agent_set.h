@@ -37,7 +37,7 @@ class AgentLinks {
 /// identified by its index in `hosts`, or by what Add() returned.
 class AgentSet final : public AgentLinks {
  public:
-  /// What the set tells, from the loop. No call may destroy the set.
+  /// What the set tells, from the loop; OnLost() also from within Reject().
   class Owner {
    public:
     /// Hello has arrived and Welcome is on its way: the agent accepts a generation now.
@@ -73,13 +73,16 @@ class AgentSet final : public AgentLinks {
   void RequireVersion(uint16_t version) { min_version_ = version; }
   /// Starts the agents of all `hosts`; answered by OnReady() or OnLost() for each.
   void StartAll();
-  /// Adds an agent, maybe of a host that had one before; returns its number. Start() starts it.
+  /// Adds an agent, maybe of a host that had one before; returns its number.
   int Add(std::string host);
+  /// Once for each host. The answer is OnReady() or OnLost(), unless Release() or Close() comes
+  /// first.
   void Start(int host);
   /// Sends Bye to this agent if it is ready, else stops waiting for it. The owner hears nothing of
   /// it afterwards.
   void Release(int host);
   void Send(int host, wire::Message message) override;
+  /// As Send() to each agent: those that are lost or not ready never get it.
   void SendAll(const wire::Message& message);
   bool IsReady(int host) const;
   bool HasControlRoom(int host) const override;

@@ -19,8 +19,7 @@
 
 namespace hvdray {
 
-/// Runs the steps; notes their results in the host table, which has the hosts of the plan. Loop,
-/// trace, plan and hosts outlive it. Threads: the loop's.
+/// Runs the steps; notes their results in the host table. Threads: the loop's.
 class StartSequence {
  public:
   /// Called from the loop; each may call Drop().
@@ -36,6 +35,9 @@ class StartSequence {
     std::function<void()> on_ready;
   };
 
+  /// Loop, trace, plan and hosts outlive it. `plan` is read when Begin() is called and later:
+  /// hosts, spread, synced, worker_place, spec.network_interfaces and spec.start_timeout. `hosts`:
+  /// one for each of plan.hosts, in that order.
   StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts,
                 Handlers handlers);
 

@@ -22,6 +22,7 @@ struct ParsedOption {
   std::string spelling;             ///< In full: "--slots-per-host" for "--slots".
 };
 
+/// A command line, split. Values are not checked yet; rows point into the option table.
 struct ParsedArgv {
   std::vector<ParsedOption> options;  ///< In the order given; repeats kept.
   /// Of run and check: everything from the first positional word on, or after "--". Of other

@@ -66,6 +66,7 @@ enum class OptionType : uint8_t {
   kList,            ///< One word, repeatable.
 };
 
+/// The headings of options in help. The order in which they are shown is help.cc's.
 enum class OptionGroup : uint8_t {
   kJob,
   kHosts,
@@ -88,6 +89,7 @@ enum class OptionGroup : uint8_t {
 /// At most one of each may be given on one level (flags, environment, one file).
 enum class OptionExclusion : uint8_t { kNone, kHostSource, kTimestamp, kController };
 
+/// An option: how it is written, what it takes, what is said about it. Texts are static.
 struct OptionRow {
   OptionId id;
   std::string_view name;  ///< Long name without dashes. HVDRAY_<NAME> and the job file key follow.
@@ -113,9 +115,10 @@ std::span<const OptionRow> OptionTable();
 /// A row of any command.
 const OptionRow& RowOf(OptionId id);
 
+/// An example in help, man page and docs/cli.md.
 struct HelpExample {
-  std::string_view text;
-  std::string_view command;
+  std::string_view text;     ///< What it does, for a comment line.
+  std::string_view command;  ///< As one types it.
 };
 
 /// An option as one command describes it.

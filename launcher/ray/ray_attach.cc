@@ -37,8 +37,7 @@ constexpr Duration kTick = std::chrono::milliseconds(500);
 constexpr size_t kBusyBytes = size_t{1} << 20;  // of unread output
 constexpr Duration kPresencePeriod = std::chrono::seconds(15);
 
-/// Our stdout and stderr: writes the driver's bytes unchanged, without blocking the loop. Handlers
-/// must not destroy it.
+/// Our stdout and stderr: writes the driver's bytes unchanged, without blocking the loop.
 class RayOutput {
  public:
   struct Handlers {

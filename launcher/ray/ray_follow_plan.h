@@ -54,6 +54,8 @@ class FollowPlan {
   /// `likely_node`: most likely node of the driver; its stream may be read before Ray reports the
   /// node.
   Steps Begin(const std::string& likely_node);
+  /// Ray's answer to the question for the job's state. Follows the driver to its node, repeats a
+  /// stop that Ray has not carried out, and reads the rest of the stream once the job is over.
   Steps OnJob(const RayJob& job, TimePoint now);
   /// Ray answers that it has no such job.
   Steps OnJobUnknown();
@@ -63,14 +65,21 @@ class FollowPlan {
   Steps OnEnd(StreamEnd end, TimePoint now);
   /// The stream has been read to its end, or can't be read. `last_line`: of the job's own log.
   Steps OnRest(const std::string& last_line);
+  /// This process got `signo`: stops the job, or with kLeavesJob leaves it. Once a stop has begun,
+  /// a signal forces it; the third one (StopNow() counts as the first) leaves the job. Exit code on
+  /// leaving: 128 + `signo`.
   Steps OnSignalTo(int signo);
   /// --stop of hvdray follow.
   Steps StopNow();
   /// kStop did not reach Ray: tries again later.
   Steps OnStopFailed(const Status& why);
+  /// Our stdout has no reader: stops the job, or with kLeavesJob leaves it, as SIGPIPE would. No
+  /// effect once a signal has begun a stop.
   Steps OnReaderGone();
   /// Valid after kFinish, too.
   void OnOutputLost(const Status& why);
+  /// Call regularly: finishes without Ray if the stream has ended and Ray does not say within 15 s
+  /// that the job is over.
   Steps OnTick(TimePoint now);
 
   /// Time until the next request for the job's state.

@@ -494,7 +494,7 @@ LaunchPlan PlanOnRay(const RayJobFile& job, JobSpec spec) {
   plan.job_id = job.job_id;
   plan.build = job.build;
   // No current_directory: the agents start in the job's package.
-  MoveToRay(&plan);
+  AdaptPlanToRay(&plan);
   return plan;
 }
 

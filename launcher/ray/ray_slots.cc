@@ -359,7 +359,7 @@ RaySlots::Offered RaySlots::Offer(RayHostHandlers handlers, HostSpread spread) {
 
 // ---- plans
 
-void MoveToRay(LaunchPlan* plan) {
+void AdaptPlanToRay(LaunchPlan* plan) {
   plan->spread = HostSpread::kManyMachines;
   plan->place.is_on_own_environment = true;
   plan->place.gpu_visibility = VisibilityOf(plan->spec.ray);

@@ -38,7 +38,7 @@ class RaySlots {
     bool can_grow = true;
     std::string agent_path = {};  ///< As in RayTransportOptions. Empty: its default.
   };
-  /// Handlers must not destroy the slots.
+  /// on_hello and on_closed come once and still must not destroy the slots.
   struct Handlers {
     /// The broker has joined the cluster. Errors end Join().
     std::function<Status(const BrokerHello&)> on_hello;
@@ -139,9 +139,9 @@ class RaySlots {
   std::optional<TimePoint> endpoints_ended_;
 };
 
-/// What differs in a plan of a job on Ray: workers run in their node's own environment, with the
-/// GPUs that Ray gave them.
-void MoveToRay(LaunchPlan* plan);
+/// Adapts a plan to a job on Ray: workers run in their node's own environment, with the GPUs that
+/// Ray gave them, and its hosts are different machines.
+void AdaptPlanToRay(LaunchPlan* plan);
 
 /// Adds hosts and ranks to `plan`. Errors: those of AssignRanks().
 Status PlaceStatic(const RayPlacement& placement, LaunchPlan* plan);

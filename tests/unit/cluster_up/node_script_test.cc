@@ -39,7 +39,7 @@ class NodeScriptTest : public ::testing::Test {
   NodeScriptTest() {
     place_.cluster = "test-" + Hex(RandomBytes(6));  // no other test's processes
     place_.node = "10.0.0.1";
-    place_.shell = CommandShell::kPlain;
+    place_.shell = ShellKind::kPlain;
   }
 
   struct Answer {
@@ -121,7 +121,7 @@ TEST_F(NodeScriptTest, CommandsKeepTheirQuotesAndTheirExitCode) {
 
 TEST_F(NodeScriptTest, ALoginShellReadsBashrc) {
   std::ofstream(home() + "/.bashrc") << "from_bashrc() { echo bashrc-$1; }\n";
-  place_.shell = CommandShell::kLogin;
+  place_.shell = ShellKind::kLogin;
   const Answer answer = Call("step", {"0", "aa", "from_bashrc yes # a comment"});
   EXPECT_EQ(answer.exit_code, 0) << answer.output;
   EXPECT_NE(answer.output.find("bashrc-yes"), std::string::npos);
@@ -304,7 +304,7 @@ TEST_F(NodeScriptTest, EndTakesTheLeaseBack) {
 
 TEST_F(NodeScriptTest, VersionsComeFromTheInterpreterOfTheRayOnThePath) {
   std::ofstream(home() + "/.bashrc") << "PATH=/usr/bin:/bin\n";
-  place_.shell = CommandShell::kLogin;
+  place_.shell = ShellKind::kLogin;
   const auto none = ParseVersions(Call("versions").output);
   ASSERT_TRUE(none.has_value());
   EXPECT_EQ(none->ray, "");

@@ -170,7 +170,8 @@ TEST_F(KvStoreTest, OnlyKeysOfMembersFinishAKnownScope) {
 }
 
 TEST_F(KvStoreTest, ScopesFinishAlone) {
-  // Interleaved as in spec 2.5: local_b completes between two deletes of local_a.
+  // Interleaved (docs/rendezvous.md, "Scopes and how they end"): local_b completes between two
+  // deletes of local_a.
   Put("local_a", "0", "a0");
   Put("local_a", "1", "a1");
   Put("local_b", "0", "b0");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of Horovod spec 3.10, made by a live service, and answers that are not to be trusted.
+// Vectors made by a live WorkerNotificationService (horovod/runner/elastic/worker.py), and answers
+// that are not to be trusted.
 #include "rendezvous/notice.h"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 namespace hvdray {
 namespace {
 
-// ({'eth0': [('10.0.0.5', 40123)]}, 32 x 'k'), as Python 3.8 and later sends it (spec 3.10).
+// ({'eth0': [('10.0.0.5', 40123)]}, 32 x 'k'), as Python 3.8 and later pickles it.
 constexpr const char* kAddresses =
     "gAWVQwAAAAAAAAB9lIwEZXRoMJRdlIwIMTAuMC4wLjWUTbuchpRhc0Mga2tra2tra2tra2tra2tra2tra2tra2tra2tr"
     "a2tra2uUhpQu";

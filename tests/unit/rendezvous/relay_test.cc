@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The relay over real sockets, with requests byte for byte as Horovod's client sends them
-// (spec 2.2) and a store that answers at once or when the test lets it.
+// (horovod/common/gloo/http_store.cc) and a store that answers at once or when the test lets it.
 #include "rendezvous/relay.h"
 
 #include <fmt/format.h>

@@ -131,7 +131,8 @@ class RendezvousJob {
     return names;
   }
 
-  /// Place of each slot, as the launcher assigns them (spec 1.3).
+  /// Place of each slot, as the launcher assigns them: ranks in the order of hosts, cross
+  /// ranks among the hosts that have this local rank.
   template <typename Fn>
   void ForEachSlot(Fn fn) const {
     int size = 0;

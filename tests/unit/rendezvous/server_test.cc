@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-alone server as Horovod's client sees it: the request bytes are those of spec 2.2.
+// The stand-alone server as Horovod's client sees it: the request bytes are those of
+// horovod/common/gloo/http_store.cc.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
