@@ -238,7 +238,7 @@ void AgentSession::On(Generation generation, wire::DirectoryList&& list) {
     return;
   }
   if (!welcome_) {
-    Leave({ErrorCode::kProtocolError, "FolderList before Welcome"}, kLinkFailed);
+    Leave({ErrorCode::kProtocolError, "DirectoryList before Welcome"}, kLinkFailed);
     return;
   }
   if (!directory_receiver_) {
@@ -256,7 +256,7 @@ void AgentSession::On(Generation generation, wire::File&& file) {
     return;
   }
   if (!directory_receiver_) {
-    Leave({ErrorCode::kProtocolError, "File before FolderList"}, kLinkFailed);
+    Leave({ErrorCode::kProtocolError, "File before DirectoryList"}, kLinkFailed);
     return;
   }
   Result<std::optional<wire::Body>> answer = directory_receiver_->OnFile(file);

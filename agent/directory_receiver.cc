@@ -58,7 +58,7 @@ bool DirectoryReceiver::Fail(const char* step, int error, const std::string& pat
 
 Result<wire::Body> DirectoryReceiver::OnList(wire::DirectoryList&& list) {
   if (next_ < wanted_.size()) {
-    return Status(ErrorCode::kProtocolError, "FolderList before all files of the last one");
+    return Status(ErrorCode::kProtocolError, "DirectoryList before all files of the last one");
   }
   if (problem_) return wire::Body(*problem_);
   if (directory_ != list.directory) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives a directory from the launcher (--sync): reports which files differ here, writes them to
 // temporary files and renames those. Never follows a link out of the target, never leaves a partial
-// file. docs/protocol.md, "FolderList" to "FolderProblem"; docs/adr/0009-directory-sync.md.
+// file. docs/protocol.md, "DirectoryList" to "DirectoryProblem"; docs/adr/0009-directory-sync.md.
 #ifndef HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 #define HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 

@@ -17,7 +17,7 @@
 #include "cluster/local_transport.h"
 #include "cluster/remote_transport.h"
 #include "cluster/ssh/ssh_shell.h"
-#include "launcher/engine/neighbour_probe.h"
+#include "launcher/engine/reach_probe.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/report/progress.h"
 

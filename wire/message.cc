@@ -124,15 +124,15 @@ std::string_view NameOf(MessageType type) {
     case MessageType::kGenerationStopped:
       return "GenerationStopped";
     case MessageType::kDirectoryList:
-      return "FolderList";
+      return "DirectoryList";
     case MessageType::kDirectoryWanted:
-      return "FolderWanted";
+      return "DirectoryWanted";
     case MessageType::kFile:
       return "File";
     case MessageType::kFileTaken:
       return "FileTaken";
     case MessageType::kDirectoryProblem:
-      return "FolderProblem";
+      return "DirectoryProblem";
     case MessageType::kBreakConnections:
       return "BreakConnections";
     case MessageType::kNotify:

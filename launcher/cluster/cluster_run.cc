@@ -130,6 +130,7 @@ ClusterRun::Outcome ClusterRun::Run() {
   }
   driving_.Start();
   loop_.Run();
+  agents_.EndStarts();  // while another ^C cannot end us before it is done
   return outcome_;
 }
 

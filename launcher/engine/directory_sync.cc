@@ -167,7 +167,7 @@ void DirectorySync::OnWanted(int index, const wire::DirectoryWanted& wanted) {
     return true;
   };
   if (!is_sound()) {
-    return Fail(*host, {ErrorCode::kProtocolError, "FolderWanted that does not fit its list"});
+    return Fail(*host, {ErrorCode::kProtocolError, "DirectoryWanted that does not fit its list"});
   }
   host->is_answered = true;
   host->roots.resize(host->directory + 1);

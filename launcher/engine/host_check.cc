@@ -260,8 +260,8 @@ void HostCheck::StartProbe() {
     return;
   }
   facts_.is_probed = true;
-  probe_ = std::make_unique<MeshProbe>(
-      loop_, std::move(hosts), ProbeLimitsWithin(*plan_.spec.start_timeout),
+  probe_ = std::make_unique<ReachProbe>(
+      loop_, std::move(hosts), ReachProbe::kAll, ProbeLimitsWithin(*plan_.spec.start_timeout),
       [this](size_t place, wire::Probe probe) {
         agents_.Send(static_cast<int>(probing_[place]), {kProbeGeneration, std::move(probe)});
       },

@@ -15,8 +15,8 @@
 #include "cluster/transport.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/engine/mesh_probe.h"
 #include "launcher/engine/pair_measure.h"
+#include "launcher/engine/reach_probe.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/nic_select.h"
 #include "launcher/report/check_findings.h"
@@ -85,7 +85,7 @@ class HostCheck final : private AgentSet::Owner {
   CheckFacts facts_;
   std::vector<Row> rows_;
   AgentSet agents_;
-  std::unique_ptr<MeshProbe> probe_;
+  std::unique_ptr<ReachProbe> probe_;
   std::unique_ptr<PairMeasure> measure_;
   std::vector<size_t> probing_;  // Hosts that probe and measure, by place.
   TimePoint began_{};

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "launcher/engine/neighbour_probe.h"
+#include "launcher/engine/reach_probe.h"
 #include "launcher/report/check_findings.h"
 
 namespace hvdray {

@@ -94,10 +94,14 @@ void StartSequence::Probe() {
     hosts.push_back(
         {host.slots.host, host.nic->gloo_interface, host.nic->address, host.facts.probe_port});
   }
-  probe_ = std::make_unique<NeighbourProbe>(
-      loop_, std::move(hosts), ProbeLimitsWithin(*plan_.spec.start_timeout),
-      [this](int host, wire::Probe probe) { handlers_.send(host, std::move(probe)); },
-      [this](std::optional<ProbeFailure> failure) { OnProbed(std::move(failure)); });
+  probe_ = std::make_unique<ReachProbe>(
+      loop_, std::move(hosts), /*targets_each=*/1, ProbeLimitsWithin(*plan_.spec.start_timeout),
+      [this](size_t host, wire::Probe probe) {
+        handlers_.send(static_cast<int>(host), std::move(probe));
+      },
+      [this](const std::vector<ClosedWay>& closed) {
+        OnProbed(FailureOf(probe_->hosts(), closed));
+      });
   probe_->Start();
 }
 
@@ -105,7 +109,7 @@ void StartSequence::OnProbed(std::optional<ProbeFailure> failure) {
   trace_.End(kPhaseProbe, loop_.Now());
   probe_.reset();
   if (failure) {
-    handlers_.on_failed(failure->host, std::move(failure->why));
+    handlers_.on_failed(static_cast<int>(failure->host), std::move(failure->why));
   } else {
     handlers_.on_ready();
   }
@@ -113,7 +117,7 @@ void StartSequence::OnProbed(std::optional<ProbeFailure> failure) {
 
 bool StartSequence::OnMessage(int host, const wire::Message& message) {
   if (const auto* probed = std::get_if<wire::ProbeResult>(&message.body)) {
-    if (probe_) probe_->OnResult(host, *probed);
+    if (probe_) probe_->OnResult(static_cast<size_t>(host), *probed);
     return true;
   }
   return sync_ && sync_->OnMessage(host, message);

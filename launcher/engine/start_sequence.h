@@ -14,7 +14,7 @@
 #include "launcher/engine/directory_sync.h"
 #include "launcher/engine/host_table.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/engine/neighbour_probe.h"
+#include "launcher/engine/reach_probe.h"
 #include "launcher/report/trace.h"
 
 namespace hvdray {
@@ -62,8 +62,8 @@ class StartSequence {
   HostTable& hosts_;
   const Handlers handlers_;
   Generation generation_ = 0;
-  std::unique_ptr<DirectorySync> sync_;    // while it runs
-  std::unique_ptr<NeighbourProbe> probe_;  // while it runs
+  std::unique_ptr<DirectorySync> sync_;  // while it runs
+  std::unique_ptr<ReachProbe> probe_;    // while it runs
 };
 
 }  // namespace hvdray

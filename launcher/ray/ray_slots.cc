@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_address.h"
-#include "launcher/engine/neighbour_probe.h"
+#include "launcher/engine/reach_probe.h"
 #include "launcher/job/placement.h"
 #include "launcher/job/ray_job_file.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/engine/neighbour_probe.h"
+#include "launcher/engine/reach_probe.h"
 
 #include <gtest/gtest.h>
 
@@ -16,6 +16,141 @@ namespace {
 using std::chrono::milliseconds;
 using wire::ProbeStage;
 
+class ReachProbeTest : public testing::Test {
+ protected:
+  ReachProbeTest() : loop_(std::move(*Loop::Create())) { MakeHosts(3); }
+
+  void MakeHosts(int count) {
+    hosts_.clear();
+    for (int i = 0; i < count; ++i) {
+      hosts_.push_back({"n" + std::to_string(i), "eth0", "10.1.0." + std::to_string(i),
+                        static_cast<uint16_t>(4000 + i)});
+    }
+  }
+  void Start(ProbeLimits limits = {}) {
+    probe_.emplace(
+        *loop_, hosts_, ReachProbe::kAll, limits,
+        [this](size_t host, wire::Probe probe) { sent_[host] = std::move(probe); },
+        [this](std::vector<ClosedWay> closed) {
+          ++answers_;
+          closed_ = std::move(closed);
+        });
+    probe_->Start();
+  }
+  void Answer(size_t host, std::vector<ProbeStage> stages) {
+    wire::ProbeResult result;
+    for (const ProbeStage stage : stages) result.results.push_back({stage, 0});
+    probe_->OnResult(host, result);
+  }
+  void AnswerWell(size_t host) {
+    Answer(host, std::vector(sent_[host].targets.size(), ProbeStage::kOk));
+  }
+
+  std::unique_ptr<Loop> loop_;
+  std::vector<ProbedHost> hosts_;
+  std::optional<ReachProbe> probe_;
+  std::map<size_t, wire::Probe> sent_;
+  int answers_ = 0;
+  std::vector<ClosedWay> closed_;
+};
+
+TEST_F(ReachProbeTest, EveryHostTriesEveryOther) {
+  Start();
+  ASSERT_EQ(sent_.size(), 3U);
+  EXPECT_EQ(sent_[1],
+            (wire::Probe{5000, {{"10.1.0.1", "10.1.0.2", 4002}, {"10.1.0.1", "10.1.0.0", 4000}}}));
+  for (size_t host = 0; host < 3; ++host) {
+    EXPECT_EQ(answers_, 0);
+    AnswerWell(host);
+  }
+  EXPECT_EQ(answers_, 1);
+  EXPECT_TRUE(closed_.empty());
+}
+
+TEST_F(ReachProbeTest, EachClosedWayIsTold) {
+  Start();
+  AnswerWell(0);
+  Answer(1, {ProbeStage::kTimeout, ProbeStage::kOk});
+  Answer(2, {ProbeStage::kRefused, ProbeStage::kTimeout});
+  ASSERT_EQ(closed_.size(), 3U);
+  EXPECT_EQ(closed_[0].from, 1U);
+  EXPECT_EQ(closed_[0].to, 2U);
+  EXPECT_EQ(closed_[0].why.code(), ErrorCode::kConnectTimeout);
+  EXPECT_EQ(closed_[1].from, 2U);
+  EXPECT_EQ(closed_[1].to, 0U);
+  EXPECT_EQ(closed_[1].why.code(), ErrorCode::kHostRefused);
+}
+
+TEST_F(ReachProbeTest, ManyHostsTryAsManyAsAProbeHolds) {
+  MakeHosts(100);
+  Start();
+  ASSERT_EQ(sent_.size(), 100U);
+  for (const auto& [host, probe] : sent_) {
+    ASSERT_EQ(probe.targets.size(), wire::kMaxProbeTargets);
+    EXPECT_EQ(probe.targets[0].port, 4000 + (host + 1) % 100);
+  }
+}
+
+TEST_F(ReachProbeTest, AHostThatIsLostIsNotWaitedForAndWaysToItAreNoFinding) {
+  Start();
+  AnswerWell(0);
+  Answer(1, {ProbeStage::kRefused, ProbeStage::kOk});
+  EXPECT_EQ(answers_, 0);
+  probe_->OnLost(2);
+  probe_->OnLost(2);
+  EXPECT_EQ(answers_, 1);
+  EXPECT_TRUE(closed_.empty());
+}
+
+TEST_F(ReachProbeTest, AnAgentThatDoesNotAnswerIsToldAtTheDeadline) {
+  Start({.connect = milliseconds(10), .answer = milliseconds(20)});
+  AnswerWell(0);
+  AnswerWell(2);
+  ASSERT_TRUE(RunUntil(*loop_, [this] { return answers_ > 0; }));
+  ASSERT_EQ(closed_.size(), 1U);
+  EXPECT_EQ(closed_[0].from, 1U);
+  EXPECT_EQ(closed_[0].to, 1U);
+  EXPECT_EQ(closed_[0].why.code(), ErrorCode::kDeadlineExceeded);
+  AnswerWell(1);
+  EXPECT_EQ(answers_, 1);
+}
+
+TEST_F(ReachProbeTest, AHostWithoutAPortIsTriedByNobody) {
+  hosts_[2].port = 0;
+  Start();
+  EXPECT_EQ(sent_[0].targets.size(), 1U);
+  EXPECT_EQ(sent_[2].targets.size(), 2U);
+  for (size_t host = 0; host < 3; ++host) AnswerWell(host);
+  ASSERT_EQ(closed_.size(), 1U);
+  EXPECT_EQ(closed_[0].to, 2U);
+  EXPECT_EQ(closed_[0].why.code(), ErrorCode::kOutOfResources);
+}
+
+TEST_F(ReachProbeTest, ResultsThatDoNotFitTheTargetsAreAViolationAndASecondAnswerCountsForNothing) {
+  Start();
+  Answer(0, {ProbeStage::kOk});
+  Answer(0, {ProbeStage::kRefused, ProbeStage::kRefused});
+  AnswerWell(1);
+  AnswerWell(2);
+  ASSERT_EQ(closed_.size(), 1U);
+  EXPECT_EQ(closed_[0].why.code(), ErrorCode::kProtocolError);
+}
+
+TEST_F(ReachProbeTest, MayBeDestroyedByItsAnswer) {
+  probe_.emplace(
+      *loop_, hosts_, ReachProbe::kAll, ProbeLimits(),
+      [this](size_t host, wire::Probe probe) { sent_[host] = std::move(probe); },
+      [this](const std::vector<ClosedWay>&) {
+        ++answers_;
+        probe_.reset();
+      });
+  probe_->Start();
+  for (size_t host = 0; host < 3; ++host) AnswerWell(host);
+  EXPECT_EQ(answers_, 1);
+}
+
+// ---- each host tries the next one, and the user is told the first failure
+
 class NeighbourProbeTest : public testing::Test {
  protected:
   NeighbourProbeTest() : loop_(std::move(*Loop::Create())) {
@@ -26,15 +161,15 @@ class NeighbourProbeTest : public testing::Test {
 
   void Start(ProbeLimits limits = {}) {
     probe_.emplace(
-        *loop_, hosts_, limits,
-        [this](int host, wire::Probe probe) { sent_[host].push_back(std::move(probe)); },
-        [this](std::optional<ProbeFailure> failure) {
+        *loop_, hosts_, 1, limits,
+        [this](size_t host, wire::Probe probe) { sent_[host].push_back(std::move(probe)); },
+        [this](const std::vector<ClosedWay>& closed) {
           ++answers_;
-          failure_ = std::move(failure);
+          failure_ = FailureOf(hosts_, closed);
         });
     probe_->Start();
   }
-  void Answer(int host, ProbeStage stage = ProbeStage::kOk, int error = 0) {
+  void Answer(size_t host, ProbeStage stage = ProbeStage::kOk, int error = 0) {
     probe_->OnResult(host, {{{stage, error}}});
   }
   bool WaitForAnswer() {
@@ -43,8 +178,8 @@ class NeighbourProbeTest : public testing::Test {
 
   std::unique_ptr<Loop> loop_;
   std::vector<ProbedHost> hosts_;
-  std::optional<NeighbourProbe> probe_;
-  std::map<int, std::vector<wire::Probe>> sent_;
+  std::optional<ReachProbe> probe_;
+  std::map<size_t, std::vector<wire::Probe>> sent_;
   int answers_ = 0;
   std::optional<ProbeFailure> failure_;
 };
@@ -114,7 +249,7 @@ TEST_F(NeighbourProbeTest, FailureNamesThePairAndTheStage) {
     Answer(2);
     ASSERT_TRUE(failure_.has_value()) << row.fact;
     EXPECT_EQ(answers_, 1);
-    EXPECT_EQ(failure_->host, 1);
+    EXPECT_EQ(failure_->host, 1U);
     ExpectError(failure_->why, row.code,
                 {"host b (ens3 10.1.0.3)", "cannot reach", "host c (10.1.0.4)", row.fact,
                  "hint: ", "--network-interfaces"});
@@ -127,7 +262,7 @@ TEST_F(NeighbourProbeTest, OfManyFailuresTheFirstPairIsNamedAndTheOthersAreCount
   Answer(1, ProbeStage::kTimeout);
   Answer(0);
   ASSERT_TRUE(failure_.has_value());
-  EXPECT_EQ(failure_->host, 1);
+  EXPECT_EQ(failure_->host, 1U);
   ExpectError(failure_->why, ErrorCode::kConnectTimeout, {"host b", "host c", "1 more host"});
 }
 
@@ -137,8 +272,8 @@ TEST_F(NeighbourProbeTest, AgentThatDoesNotAnswerEndsTheProbeAtItsDeadline) {
   Answer(2);
   ASSERT_TRUE(WaitForAnswer());
   ASSERT_TRUE(failure_.has_value());
-  EXPECT_EQ(failure_->host, 1);
-  ExpectError(failure_->why, ErrorCode::kDeadlineExceeded, {"agent on host b", "0.02 s", "host c"});
+  EXPECT_EQ(failure_->host, 1U);
+  ExpectError(failure_->why, ErrorCode::kDeadlineExceeded, {"host b: its agent", "0.02 s"});
   Answer(1);
   EXPECT_EQ(answers_, 1);
 }
@@ -146,14 +281,14 @@ TEST_F(NeighbourProbeTest, AgentThatDoesNotAnswerEndsTheProbeAtItsDeadline) {
 TEST_F(NeighbourProbeTest, HostWithoutAPortIsTheOneAtFault) {
   hosts_[2].port = 0;
   Start();
-  EXPECT_EQ(sent_.count(1), 0U);
+  EXPECT_EQ(sent_[1][0].targets[0].address, "10.1.0.2");
   Answer(1);
   Answer(0);
   EXPECT_EQ(answers_, 0);
   Answer(2);
   ASSERT_TRUE(failure_.has_value());
-  EXPECT_EQ(failure_->host, 2);
-  ExpectError(failure_->why, ErrorCode::kOutOfResources, {"agent on host c", "no port", "host b"});
+  EXPECT_EQ(failure_->host, 2U);
+  ExpectError(failure_->why, ErrorCode::kOutOfResources, {"host c: its agent", "no port"});
 }
 
 TEST_F(NeighbourProbeTest, WithoutAnyPortNothingIsSentAndItFailsAtOnce) {
@@ -163,7 +298,7 @@ TEST_F(NeighbourProbeTest, WithoutAnyPortNothingIsSentAndItFailsAtOnce) {
   ASSERT_TRUE(WaitForAnswer());
   EXPECT_TRUE(sent_.empty());
   ASSERT_TRUE(failure_.has_value());
-  EXPECT_EQ(failure_->host, 0);
+  EXPECT_EQ(failure_->host, 0U);
   ExpectError(failure_->why, ErrorCode::kOutOfResources, {"2 more hosts"});
 }
 
@@ -173,20 +308,8 @@ TEST_F(NeighbourProbeTest, ResultsThatDoNotFitTheTargetsAreAViolation) {
   probe_->OnResult(1, {{{}, {}}});
   Answer(2);
   ASSERT_TRUE(failure_.has_value());
-  EXPECT_EQ(failure_->host, 0);
+  EXPECT_EQ(failure_->host, 0U);
   EXPECT_EQ(failure_->why.code(), ErrorCode::kProtocolError);
-}
-
-TEST_F(NeighbourProbeTest, MayBeDestroyedByItsAnswer) {
-  probe_.emplace(
-      *loop_, hosts_, ProbeLimits(), [](int /*host*/, const wire::Probe& /*probe*/) {},
-      [this](const std::optional<ProbeFailure>&) {
-        ++answers_;
-        probe_.reset();
-      });
-  probe_->Start();
-  for (int host = 0; host < 3; ++host) Answer(host);
-  EXPECT_EQ(answers_, 1);
 }
 
 TEST(ProbeLimitsTest, StayBelowTheStartTimeout) {
