@@ -187,6 +187,35 @@ TEST(NetworkCommunicatorFaultTest, WhatALeaverHasSentArrivesHoweverLateItIsTaken
   });
 }
 
+TEST(NetworkCommunicatorFaultTest, AnotherLeaverDoesNotTakeAwayWhatTheFirstHasSent) {
+  // Whether rank 0 is leaving when rank 2 leaves is chance.
+  for (int round = 0; round < 20; ++round) {
+    std::promise<void> sent;
+    const std::shared_future<void> is_sent = sent.get_future().share();
+    std::promise<void> left;
+    const std::shared_future<void> has_left = left.get_future().share();
+    OnRanks(3, 60s, [&](std::unique_ptr<Communicator> communicator) {
+      std::vector<int32_t> values(1000, communicator->rank());
+      if (communicator->rank() == 0) {
+        for (const int peer : {1, 2}) {
+          EXPECT_TRUE(communicator->Send(values.data(), 1000, DataType::kInt32, peer).ok());
+        }
+        sent.set_value();
+      } else if (communicator->rank() == 2) {
+        EXPECT_TRUE(communicator->Recv(values.data(), 1000, DataType::kInt32, 0).ok());
+        is_sent.wait();
+        communicator.reset();
+        left.set_value();
+      } else {
+        has_left.wait();
+        const Status status = communicator->Recv(values.data(), 1000, DataType::kInt32, 0);
+        EXPECT_TRUE(status.ok()) << status.ToString();
+        EXPECT_EQ(values.back(), 0);
+      }
+    });
+  }
+}
+
 TEST(NetworkCommunicatorFaultTest, DifferentCountsEndWithAnError) {
   for (const size_t other : {11, 5000, 300000}) {
     OnRanks(2, 2s, [&](std::unique_ptr<Communicator> communicator) {
