@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-KINDS = ["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "barrier",
-         "send_recv"]
+from collective_ranks import KINDS, assert_all_are_told_what_differs, assert_all_name_the_dead, ends
+
 # Far more than a test takes: an error that comes earlier has not come by the time limit.
 TIMEOUT_S = 100
 
@@ -29,14 +29,60 @@ def test_every_collective_equals_its_reference(hvdray, backend, np):
     assert f"[{np - 1}]<stdout>:every second: {name if np > 2 else 'single'} 0 of {(np + 1) // 2}\n" in result.text
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", ["shm", "gloo"])
-def test_a_peer_that_is_killed_ends_the_calls_of_all(hvdray, backend, kind):
-    result = go(hvdray, 4, "until-end", kind, backend=backend, VICTIM=2)
+@pytest.mark.parametrize("np", [5, 6, 7, 8, 9])
+def test_any_number_of_ranks_will_do(hvdray, tmp_path, np):
+    """Over the network, whose steps are between powers of two: doubling of small counts and halving of the largest, then rings."""
+    short = [go(hvdray, np, "suite", 0, 1, 777, 7001, backend="gloo")]
+    table = tmp_path / "table"
+    table.write_text("network_doubling 0\nnetwork_ring 0\n")
+    short.append(go(hvdray, np, "suite", 0, 1, 777, backend="gloo", HVDRAY_COLLECTIVE_TABLE=table))
+    for result in short:
+        assert result.code == 0, result.text + result.errors
+        assert result.text.count(f" of {np}\n") == np
+
+
+@pytest.mark.parametrize("backend", ["shm", "hierarchical"])
+def test_nine_ranks_of_one_machine(hvdray, backend):
+    result = go(hvdray, 9, "suite", 0, 1, 777, 7001, backend=backend)
     assert result.code == 0, result.text + result.errors
-    for rank in (0, 1, 3):
-        line = re.search(rf"rank {rank}: (.*)", result.text)[1]
-        assert "rank 2 of 4 has died" in line and "[HVD-E0401]" in line, line
+    assert result.text.count(f"all: {backend} ") == 9
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("backend", ["shm", "gloo", "hierarchical"])
+def test_a_peer_that_is_killed_ends_the_calls_of_all(hvdray, backend, victim):
+    """In the middle of each kind of call, of a new communicator each time; the root of those that have one, and another."""
+    result = go(hvdray, 4, "until-end", *KINDS, backend=backend, VICTIM=victim)
+    assert result.code == 0, result.text + result.errors
+    assert_all_name_the_dead(result.text, 4, victim)
+
+
+@pytest.mark.parametrize("backend,np,victim", [("auto", 2, 1), ("hierarchical", 2, 1), ("gloo", 2, 1), ("gloo", 3, 0), ("gloo", 3, 1)])
+def test_a_rank_that_is_killed_before_it_joins_is_named_by_all(hvdray, backend, np, victim):
+    result = go(hvdray, np, "join", "nothing", backend=backend, limit=2, VICTIM=victim)
+    assert result.code == 0, result.text + result.errors
+    for rank, line in ends(result.text, np, victim, "join").items():
+        assert re.search(rf"rank {rank} of {np} could not join: rank {victim} (of {np} )?did not come: .*\[HVD-E0005\]", line), line
+
+
+@pytest.mark.parametrize("backend", ["shm", "hierarchical"])
+def test_too_little_memory_to_share_is_an_error_and_no_signal(hvdray, backend):
+    """The limit is of files, shared memory among them: beyond it the kernel sends SIGXFSZ."""
+    command = f"ulimit -f 100; exec {hvdray.bin_dir}/collective_probe suite 1"
+    result = hvdray.go("-np", 2, "-x", f"HVDRAY_COLLECTIVE={backend}", "--", "bash", "-c", command)
+    assert result.code == 1 and "SIGXFSZ" not in result.errors, result.errors
+    rank_0, rank_1 = (re.findall(rf"\[{rank}\]<stdout>:(.*)", result.text) for rank in (0, 1))
+    assert rank_0[0] == "all: rank 0 of 2 could not join: 2 MiB of shared memory: ulimit -f: File too large [HVD-E0003]"
+    assert rank_0[1].startswith("  hint: the limits are those of memory (ulimit -f, the cgroup)"), rank_0
+    assert re.match(r"all: rank 1 of 2 could not join: rank 1 asks rank 0 for shared memory: .*\[HVD-E0401\]", rank_1[0]), rank_1
+
+
+@pytest.mark.parametrize("backend", ["shm", "gloo", "hierarchical"])
+def test_the_checking_mode_tells_all_ranks_which_calls_differ(hvdray, backend):
+    """And nothing has been begun, so they go on."""
+    result = go(hvdray, 3, "differ", backend=backend, HVDRAY_CHECK_COLLECTIVES=1)
+    assert result.code == 0, result.text + result.errors
+    assert_all_are_told_what_differs(result.text, 3)
 
 
 def test_the_checking_mode_finds_nothing_in_equal_calls(hvdray):
@@ -72,14 +118,3 @@ def test_a_table_that_is_none_is_refused(hvdray, tmp_path):
     assert result.code == 1
     assert f'HVDRAY_COLLECTIVE_TABLE: {table}: line 1: slices must be a number of bytes, not "many"' in result.text
     assert "No such file" in go(hvdray, 1, "suite", HVDRAY_COLLECTIVE_TABLE=tmp_path / "none").text
-
-
-@pytest.mark.parametrize("backend", ["auto", "gloo"])
-def test_a_rank_that_never_comes_is_named(hvdray, script, backend):
-    late = script("late", f"""#!/bin/sh
-[ $HOROVOD_RANK = 1 ] && {{ sleep 6; exit 0; }}
-HOROVOD_GLOO_TIMEOUT_SECONDS=3 exec {hvdray.bin_dir}/collective_probe suite
-""")
-    result = hvdray.go("-np", 2, "-x", f"HVDRAY_COLLECTIVE={backend}", "--", late, timeout=60)
-    assert result.code == 1
-    assert re.search("rank 0 of 2 could not join: rank 1 (of 2 )?did not come", result.text), result.text

@@ -25,21 +25,22 @@ def test_digits_alone_is_one_rank(hvdray):
     assert result.code == 0 and "1 workers" in result.text
 
 
-def test_a_peer_that_dies_is_an_error_of_the_collective(hvdray, script, tmp_path):
+@pytest.mark.parametrize("backend", ["auto", "gloo"])
+def test_a_peer_that_dies_is_an_error_of_the_collective(hvdray, script, tmp_path, backend):
     wrapper = script("wrapper", f"""#!/bin/sh
 [ $HOROVOD_RANK = 1 ] && {{ {hvdray.bin_dir}/hvdray-digits --epochs 100000 \
 --data {ROOT}/examples/digits/digits.csv & until [ -e {tmp_path}/go ]; do sleep 0.1; done; kill -9 $!; exit 0; }}
 exec {hvdray.bin_dir}/hvdray-digits --epochs 100000 --data {ROOT}/examples/digits/digits.csv
 """)
-    job = hvdray.job("-np", "2", "--", wrapper)
+    job = hvdray.job("-np", "2", "-x", f"HVDRAY_COLLECTIVE={backend}", "--", wrapper)
     for line in iter(job.process.stdout.readline, b""):
         if b"epoch " in line:  # they have met
             (tmp_path / "go").touch()
             break
     result = job.wait(120)
     assert result.code == 1
-    # Whoever is sending when the peer dies may hear of it from Gloo only by its time limit.
-    assert "HVD-E0401" in result.errors or "HVD-E0005" in result.errors, result.errors
+    said, = (line for line in result.errors.splitlines() if line.startswith("[0]<stderr>:"))
+    assert "rank 1 of 2 has died" in said and said.endswith("[HVD-E0401]"), result.errors
 
 
 def test_torch_distributed(hvdray, request, horovod_python):
