@@ -154,19 +154,29 @@ class Mesh::Impl {
     }
     HVDRAY_RETURN_IF_ERROR(store.Set(std::to_string(rank()), addresses));
     const size_t length = addresses.size() / static_cast<size_t>(size() - 1);
+    // First of all ranks: then all of them know which one has not come.
+    const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
+    std::vector<std::string> published(peers_.size());
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
-      Result<std::string> theirs = store.Get(std::to_string(peer), timeout_);
+      const Duration left = deadline - std::chrono::steady_clock::now();
+      Result<std::string> theirs =
+          store.Get(std::to_string(peer), std::max(left, Duration::zero()));
       if (!theirs.ok()) {
         return std::move(theirs).status().WithContext(fmt::format("rank {} did not come", peer));
       }
-      const size_t place = static_cast<size_t>(rank() < peer ? rank() : rank() - 1) * length;
       if (theirs->size() != addresses.size()) {
         return {ErrorCode::kAborted, fmt::format("rank {} has addresses of another form", peer)};
       }
+      published[static_cast<size_t>(peer)] = std::move(*theirs);
+    }
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      const std::string& theirs = published[static_cast<size_t>(peer)];
+      const size_t place = static_cast<size_t>(rank() < peer ? rank() : rank() - 1) * length;
       HVDRAY_RETURN_IF_ERROR(With(peer, [&] {
-        At(peer).pair->connect({theirs->begin() + static_cast<ptrdiff_t>(place),
-                                theirs->begin() + static_cast<ptrdiff_t>(place + length)});
+        At(peer).pair->connect({theirs.begin() + static_cast<ptrdiff_t>(place),
+                                theirs.begin() + static_cast<ptrdiff_t>(place + length)});
       }));
     }
     watch_ = context_->createUnboundBuffer(farewells_.data(), farewells_.size() * sizeof(Farewell));

@@ -25,7 +25,12 @@
 namespace hvdray {
 namespace {
 
-constexpr const char* kHosts = "hosts";  // the key under which rank 0 publishes
+constexpr const char* kHosts = "hosts";           // the key under which rank 0 publishes
+constexpr std::string_view kFailed = "failed: ";  // or begins its value, when one did not come
+constexpr Duration kWordTravels = std::chrono::seconds(2);
+
+// Under which a rank that should have given memory says why it can't.
+std::string FailureKey(int rank) { return fmt::format("failure-{}", rank); }
 
 std::string PlaceKey(int rank) { return fmt::format("place-{}", rank); }
 
@@ -86,6 +91,30 @@ Result<pid_t> PeerProcess(int socket) {
   return peer.pid;
 }
 
+// A line for each rank: "pid leader name token"; the last two are the leader's.
+Result<std::string> GatherHosts(Store& store, int size, Duration timeout) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
+  std::map<std::string, std::string> leaders;
+  std::string hosts;
+  for (int peer = 0; peer < size; ++peer) {
+    const Duration left = deadline - std::chrono::steady_clock::now();
+    Result<std::string> place = store.Get(PlaceKey(peer), std::max(left, Duration::zero()));
+    if (!place.ok()) {
+      return std::move(place).status().WithContext(
+          fmt::format("rank {} of {} did not come", peer, size));
+    }
+    const std::vector<std::string_view> words = BlankSeparated(*place);
+    if (words.size() != 4) {
+      return Status(ErrorCode::kAborted,
+                    fmt::format("rank {}: invalid address of its memory: {}", peer, *place));
+    }
+    const auto [leader, is_new] = leaders.try_emplace(
+        std::string(words[0]), fmt::format("{} {} {}", peer, words[2], words[3]));
+    hosts += fmt::format("{} {}\n", words[1], leader->second);
+  }
+  return hosts;
+}
+
 }  // namespace
 
 Status ShmMeeting::CheckSupported() {
@@ -119,29 +148,21 @@ Result<ShmMeeting> ShmMeeting::Join(Store& store, int rank, int size, Duration t
       fmt::format("{} {} {} {}", fingerprint, ::getpid(), meeting.name_, meeting.token_)));
 
   if (rank == 0) {
-    // A line for each rank: "pid leader name token"; the last two are the leader's.
-    std::map<std::string, std::string> leaders;
-    std::string hosts;
-    for (int peer = 0; peer < size; ++peer) {
-      Result<std::string> place = store.Get(PlaceKey(peer), timeout);
-      if (!place.ok()) {
-        return std::move(place).status().WithContext(
-            fmt::format("rank {} of {} did not come", peer, size));
-      }
-      const std::vector<std::string_view> words = BlankSeparated(*place);
-      if (words.size() != 4) {
-        return Status(ErrorCode::kAborted,
-                      fmt::format("rank {}: invalid address of its memory: {}", peer, *place));
-      }
-      const auto [leader, is_new] = leaders.try_emplace(
-          std::string(words[0]), fmt::format("{} {} {}", peer, words[2], words[3]));
-      hosts += fmt::format("{} {}\n", words[1], leader->second);
-    }
-    HVDRAY_RETURN_IF_ERROR(store.Set(kHosts, hosts));
+    const Result<std::string> hosts = GatherHosts(store, size, timeout);
+    // The others would know only that rank 0 has published nothing.
+    const std::string text = hosts.ok() ? *hosts : std::string(kFailed) + hosts.status().message();
+    HVDRAY_RETURN_IF_ERROR(store.Set(kHosts, text));
+    if (!hosts.ok()) return hosts.status();
   }
 
-  HVDRAY_ASSIGN_OR_RETURN(const std::string hosts, store.Get(kHosts, timeout));
-  std::string_view rest = hosts;
+  const Result<std::string> hosts = store.Get(kHosts, timeout + kWordTravels);
+  if (!hosts.ok()) {
+    return Status(hosts.status()).WithContext(fmt::format("rank 0 of {} did not come", size));
+  }
+  if (hosts->starts_with(kFailed)) {
+    return Status(ErrorCode::kDeadlineExceeded, hosts->substr(kFailed.size()));
+  }
+  std::string_view rest = *hosts;
   for (int peer = 0; peer < size; ++peer) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     const std::vector<std::string_view> words = BlankSeparated(line);
@@ -188,12 +209,12 @@ std::vector<int> ShmMeeting::MembersHere() const {
   return members;
 }
 
-Result<std::unique_ptr<ShmSegment>> ShmMeeting::Share() {
+Result<std::unique_ptr<ShmSegment>> ShmMeeting::Share(Store& store) {
   const std::vector<int> members = MembersHere();
   const auto position =
       static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   Result<std::unique_ptr<ShmSegment>> segment =
-      position == 0 ? GiveMemory(members) : TakeMemory(position);
+      position == 0 ? GiveMemory(store, members) : TakeMemory(store, position);
   if (!segment.ok()) return segment;
   (*segment)->NameRanks(members, static_cast<int>(leaders_.size()));
   // From here on each watches the others' processes.
@@ -227,11 +248,19 @@ Status ShmMeeting::AwaitAsker(const std::vector<int>& members, std::span<const U
   }
 }
 
+// The one that gives the memory has gone: it has said why, or has died.
+Status ShmMeeting::WhyGone(Store& store, int leader, const std::string& attempt) const {
+  const Result<std::string> why = store.Get(FailureKey(leader), Duration::zero());
+  if (!why.ok()) return HasDied(leader);
+  return {ErrorCode::kAborted, fmt::format("{}: {}", attempt, *why)};
+}
+
 Status ShmMeeting::HasDied(int rank) const {
   return {ErrorCode::kAborted, fmt::format("rank {} of {} has died", rank, leaders_.size())};
 }
 
-Result<std::unique_ptr<ShmSegment>> ShmMeeting::GiveMemory(const std::vector<int>& members) {
+Result<std::vector<pid_t>> ShmMeeting::AwaitMembers(const std::vector<int>& members,
+                                                    std::vector<UniqueFd>& sockets) const {
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
   std::vector<UniqueFd> processes;
   for (const int member : members) {
@@ -241,7 +270,6 @@ Result<std::unique_ptr<ShmSegment>> ShmMeeting::GiveMemory(const std::vector<int
     if (pid != ::getpid() && !processes.back().is_valid() && errno == ESRCH) return HasDied(member);
   }
   std::vector<pid_t> pids(members.size());
-  std::vector<UniqueFd> sockets(members.size());
   pids[0] = ::getpid();
   for (size_t come = 1; come < members.size();) {
     if (Status status = AwaitAsker(members, processes, deadline); !status.ok()) {
@@ -266,16 +294,28 @@ Result<std::unique_ptr<ShmSegment>> ShmMeeting::GiveMemory(const std::vector<int
     sockets[position] = std::move(socket);
     ++come;
   }
-  HVDRAY_ASSIGN_OR_RETURN(UniqueFd memory, ShmSegment::Create(pids, token_));
-  const std::array<int, 1> descriptor{memory.get()};
+  return pids;
+}
+
+Result<std::unique_ptr<ShmSegment>> ShmMeeting::GiveMemory(Store& store,
+                                                           const std::vector<int>& members) {
+  std::vector<UniqueFd> sockets(members.size());
+  const Result<std::vector<pid_t>> pids = AwaitMembers(members, sockets);
+  Result<UniqueFd> memory = pids.ok() ? ShmSegment::Create(*pids, token_) : pids.status();
+  if (!memory.ok()) {
+    // Before their connections end, and those of members still to come fail.
+    (void)store.Set(FailureKey(rank_), memory.status().message());
+    return memory.status();
+  }
+  const std::array<int, 1> descriptor{memory->get()};
   for (const UniqueFd& socket : sockets) {
     // One that has died meanwhile is found by its process below.
     if (socket.is_valid()) (void)SendWithDescriptors(socket.get(), "m", descriptor);
   }
-  return ShmSegment::Open(std::move(memory), 0, token_, timeout_);
+  return ShmSegment::Open(std::move(*memory), 0, token_, timeout_);
 }
 
-Result<std::unique_ptr<ShmSegment>> ShmMeeting::TakeMemory(int position) {
+Result<std::unique_ptr<ShmSegment>> ShmMeeting::TakeMemory(Store& store, int position) {
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
   const int leader = leaders_[static_cast<size_t>(rank_)];
   const std::string attempt = fmt::format("rank {} asks rank {} for shared memory", rank_, leader);
@@ -284,7 +324,7 @@ Result<std::unique_ptr<ShmSegment>> ShmMeeting::TakeMemory(int position) {
   const auto [address, length] = AddressOf(name_);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     // It listened when it published its name.
-    if (errno == ECONNREFUSED) return HasDied(leader);
+    if (errno == ECONNREFUSED) return WhyGone(store, leader, attempt);
     return Status(ErrorCode::kNotSupported, fmt::format("{}: {}", attempt, std::strerror(errno)),
                   "HVDRAY_COLLECTIVE=gloo does without");
   }
@@ -298,9 +338,8 @@ Result<std::unique_ptr<ShmSegment>> ShmMeeting::TakeMemory(int position) {
   if (!readable.ok()) return std::move(readable).WithContext(attempt);
   char byte = 0;
   std::vector<UniqueFd> descriptors;
-  if (ReceiveWithDescriptors(socket.get(), &byte, 1, descriptors) != 1 || descriptors.size() != 1) {
-    return Status(ErrorCode::kAborted, attempt + ": it has gone, or could not make any");
-  }
+  const ssize_t got = ReceiveWithDescriptors(socket.get(), &byte, 1, descriptors);
+  if (got != 1 || descriptors.size() != 1) return WhyGone(store, leader, attempt);
   return ShmSegment::Open(std::move(descriptors[0]), position, token_, timeout_);
 }
 

@@ -44,7 +44,7 @@ class ShmMeeting {
   /// The memory of this rank's host, once all its ranks have it. In it ranks count from 0 in order.
   /// Blocks; all ranks of the host call it. Errors: kDeadlineExceeded, kAborted, kNotSupported,
   /// kOutOfResources, kSystem, naming the rank that did not come or can't share.
-  Result<std::unique_ptr<ShmSegment>> Share();
+  Result<std::unique_ptr<ShmSegment>> Share(Store& store);
 
   /// Takes this rank's keys out of the store. Only when all ranks have joined. Errors: as Store.
   Status Forget(Store& store) const;
@@ -54,8 +54,11 @@ class ShmMeeting {
   Status AwaitAsker(const std::vector<int>& members, std::span<const UniqueFd> processes,
                     TimePoint deadline) const;
   Status HasDied(int rank) const;
-  Result<std::unique_ptr<ShmSegment>> GiveMemory(const std::vector<int>& members);
-  Result<std::unique_ptr<ShmSegment>> TakeMemory(int position);
+  Status WhyGone(Store& store, int leader, const std::string& attempt) const;
+  Result<std::vector<pid_t>> AwaitMembers(const std::vector<int>& members,
+                                          std::vector<UniqueFd>& sockets) const;
+  Result<std::unique_ptr<ShmSegment>> GiveMemory(Store& store, const std::vector<int>& members);
+  Result<std::unique_ptr<ShmSegment>> TakeMemory(Store& store, int position);
 
   int rank_ = 0;
   Duration timeout_{};
