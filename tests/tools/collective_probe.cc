@@ -8,12 +8,15 @@
 //   collective_probe join KEY         rank VICTIM is killed when the rendezvous has its KEY, or
 //                                     before it joins if KEY is "nothing"; each says how that ended
 //   collective_probe differ           the last rank calls something else than the others
+//   collective_probe generations N    makes N communicators one after the other, all ranks of which
+//                                     leave at the same time, and says how long that took at most
 // VICTIM is in the environment. In `join`, rank LATE joins once the victim is dead.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -311,6 +314,26 @@ int RunDiffer(const CommunicatorOptions& options) {
   return 0;
 }
 
+int RunGenerations(CommunicatorOptions options, int count) {
+  const std::string scope = options.scope;
+  Clock::duration longest{};
+  for (int i = 0; i < count; ++i) {
+    options.scope = fmt::format("{}_{}", scope, i);
+    Result<std::unique_ptr<Communicator>> made = MakeCommunicator(options);
+    std::vector<float> a(1000, 1.0F);
+    const Status status = made.ok()
+                              ? (*made)->AllReduce(a.data(), a.data(), i % 2 == 0 ? 2 : a.size(),
+                                                   DataType::kFloat32, ReduceOp::kMax)
+                              : made.status();
+    if (!status.ok()) return Print(status.ToString(), 1);
+    const auto start = Clock::now();
+    made->reset();
+    longest = std::max(longest, Clock::now() - start);
+  }
+  return Print(fmt::format("rank {}: left within {} ms", options.rank,
+                           std::chrono::duration_cast<std::chrono::milliseconds>(longest).count()));
+}
+
 int Main(int argc, char** argv) {
   const Environment environment = Environment::FromProcess();
   const Result<CommunicatorOptions> options = CommunicatorOptionsFrom(environment, "probe");
@@ -334,6 +357,9 @@ int Main(int argc, char** argv) {
     return RunJoin(*options, words[1], victim, std::stoi(environment.GetOr("LATE", "-1")));
   }
   if (mode == "differ") return RunDiffer(*options);
+  if (mode == "generations" && words.size() == 2) {
+    return RunGenerations(*options, std::stoi(words[1]));
+  }
   return Print("usage: see tests/tools/collective_probe.cc", 2);
 }
 
