@@ -66,7 +66,10 @@ typedef struct {
 } hvdray_tensor;
 
 // Meets the other ranks of the job, by the variables that `hvdray run` gives its workers; without
-// them: a communicator of one rank. `name` sets the communicators of a process apart. Blocks.
+// them: a communicator of one rank. `name` sets the communicators of a process apart. The variables
+// are read now: a worker that gets another place, as in an elastic job, sets HOROVOD_RANK,
+// HOROVOD_SIZE, HOROVOD_LOCAL_RANK and HVDRAY_GENERATION (on all ranks the same, and new) before.
+// Blocks.
 int hvdray_init(const char* name, hvdray_communicator** communicator);
 // One of `count` ranks, in the order of `members`, the same on all of them; only they call it.
 // Blocks.

@@ -2,6 +2,7 @@
 // hvdray.h alone, in a process without a job: one rank. Jobs with it are in install_test.py.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,16 @@ TEST_F(CInterfaceTest, KnowsItsPlace) {
   EXPECT_EQ(hvdray_rank(ranks_), 0);
   EXPECT_EQ(hvdray_size(ranks_), 1);
   EXPECT_STREQ(hvdray_backend(ranks_), "single");
+}
+
+TEST_F(CInterfaceTest, VariablesAreReadAtEachStart) {
+  hvdray_communicator* other = nullptr;
+  ::setenv("HVDRAY_COLLECTIVE", "paper", 1);
+  EXPECT_EQ(hvdray_init("other", &other), 102);
+  EXPECT_NE(std::string(hvdray_error()).find("HVDRAY_COLLECTIVE"), std::string::npos);
+  ::unsetenv("HVDRAY_COLLECTIVE");
+  EXPECT_EQ(hvdray_init("other", &other), 0) << hvdray_error();
+  hvdray_free(other);
 }
 
 TEST_F(CInterfaceTest, EveryOperationRunsNowOrLater) {
