@@ -93,6 +93,13 @@ class Elastic:
                     found.append(entry)
         return sorted(found, key=lambda entry: entry["t"])
 
+    def events(self, *kinds, **values):
+        """Of `--events FOLDER/events`; a line that is being written is left for the next time."""
+        file = self.folder / "events"
+        text = file.read_text() if file.exists() else ""
+        lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [e for e in lines if e["event"] in kinds and values.items() <= e.items()]
+
     def wait_for(self, predicate, what, within=HANG_S):
         """As conftest.Job.wait_for(); what failed is told with what everybody said."""
         try:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers of unmodified Horovod 0.28.1 that die within hvd.init(): until all have met, they are started again."""
 
-import json
 import os
 import random
 import signal
@@ -16,31 +15,23 @@ ENV = {**os.environ, "HOROVOD_GLOO_TIMEOUT_SECONDS": "300"}
 MUCH_S = 150
 
 
-def events(job, *kinds, **values):
-    """Of --events FILE; a line that is being written is left for the next time."""
-    file = job.folder / "events"
-    text = file.read_text() if file.exists() else ""
-    lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-    return [e for e in lines if e["event"] in kinds and values.items() <= e.items()]
-
-
 def number_of(job, pid):
-    return job.wait_for(lambda: events(job, "worker_started", pid=pid), "its start")[0]["worker"]
+    return job.wait_for(lambda: job.events("worker_started", pid=pid), "its start")[0]["worker"]
 
 
 def replace_killed(job, host):
     """Kills the newest worker of that host while it waits in hvd.init(); returns when another one is started."""
     pid = job.wait_for(lambda: job.log("init", host=host), "it is on its way")[-1]["pid"]
     number = number_of(job, pid)
-    job.wait_for(lambda: events(job, "worker_met", worker=number), "it waits for the others")
+    job.wait_for(lambda: job.events("worker_met", worker=number), "it waits for the others")
     os.kill(pid, signal.SIGKILL)
-    job.wait_for(lambda: events(job, "worker_replaced", worker=number), "another one takes its place")
+    job.wait_for(lambda: job.events("worker_replaced", worker=number), "another one takes its place")
 
 
 def stop_on_the_way(job, pid):
     """SIGSTOP for one that has asked for its next rank."""
     number = number_of(job, pid)
-    job.wait_for(lambda: events(job, "rank_asked", worker=number), "it asks for its rank")
+    job.wait_for(lambda: job.events("rank_asked", worker=number), "it asks for its rank")
     os.kill(pid, signal.SIGSTOP)
 
 
@@ -105,7 +96,7 @@ def stopped_in_the_second_meeting(elastic, size):
     (job.folder / "go").touch()
     others = [pids[name] for name in (NAMES[0], *NAMES[2:size - 1])]
     for number in (number_of(job, pid) for pid in others):
-        job.wait_for(lambda n=number: len(events(job, "worker_met", worker=n)) == 2, "the others wait for it")
+        job.wait_for(lambda n=number: len(job.events("worker_met", worker=n)) == 2, "the others wait for it")
     return job, pids
 
 
@@ -122,7 +113,7 @@ def test_a_survivor_that_dies_before_it_said_where_it_is_is_started_again(elasti
 def test_a_survivor_that_dies_when_it_has_said_where_it_is_is_started_again(elastic):
     job, pids = stopped_in_the_second_meeting(elastic, 4)
     os.kill(pids[NAMES[2]], signal.SIGKILL)
-    job.wait_for(lambda: events(job, "worker_replaced"), "another one takes its place")
+    job.wait_for(lambda: job.events("worker_replaced"), "another one takes its place")
     os.kill(pids[NAMES[1]], signal.SIGCONT)
     job.wait_steps(3)
     result = ended(job, 3)
@@ -144,12 +135,12 @@ def kill_while_they_connect(job, generation, rank, delay_ms):
     """Kills the worker of that rank so long after all of the generation were given their addresses. Returns
     its host, and when that was."""
     deadline = time.monotonic() + HANG_S
-    while not events(job, "meeting_opened", generation=generation):
+    while not job.events("meeting_opened", generation=generation):
         if time.monotonic() > deadline or job.job.process.poll() is not None:
             job.wait_for(lambda: False, "the meeting is opened", within=0)  # tells what everybody did
         time.sleep(0.001)
-    place = events(job, "generation", generation=generation)[0]["ranks"][rank]
-    pid = events(job, "worker_started", worker=place["worker"])[0]["pid"]
+    place = job.events("generation", generation=generation)[0]["ranks"][rank]
+    pid = job.events("worker_started", worker=place["worker"])[0]["pid"]
     time.sleep(delay_ms / 1000)
     os.kill(pid, signal.SIGKILL)
     return place["host"], time.monotonic()
@@ -157,14 +148,14 @@ def kill_while_they_connect(job, generation, rank, delay_ms):
 
 def fell_apart(job, generation, size):
     """Whether the death came before all of the generation had connected, as the job was told."""
-    dead = events(job, "worker_exited", signal="SIGKILL")[-1]["time"]
-    opened = events(job, "meeting_opened", generation=generation)[0]["time"]
-    connected = [e for e in events(job, "worker_connected") if opened < e["time"] < dead]
+    dead = job.events("worker_exited", signal="SIGKILL")[-1]["time"]
+    opened = job.events("meeting_opened", generation=generation)[0]["time"]
+    connected = [e for e in job.events("worker_connected") if opened < e["time"] < dead]
     return len(connected) < size
 
 
 def fell_apart_when_told(job, generation, size):
-    job.wait_for(lambda: events(job, "worker_exited", signal="SIGKILL"), "the death is known")
+    job.wait_for(lambda: job.events("worker_exited", signal="SIGKILL"), "the death is known")
     return fell_apart(job, generation, size)
 
 
@@ -180,7 +171,7 @@ def test_a_death_while_the_first_gang_connects_costs_another_start(elastic, seed
     host, _ = kill_while_they_connect(job, 1, rank, delay_ms)
     left = size if fell_apart_when_told(job, 1, size) else size - 1
     job.wait_steps(left)
-    took = events(job, "generation", generation=2)[0]["time"] - events(job, "worker_exited")[0]["time"]
+    took = job.events("generation", generation=2)[0]["time"] - job.events("worker_exited")[0]["time"]
     result = ended(job, left)
     print(f"rank {rank} of {size} killed after {delay_ms} ms: {left} begin {took:.2f} s later")
     assert took < MUCH_S, "Gloo's timeout was waited for"
@@ -227,7 +218,7 @@ def check_death_in_a_later_meeting(job, rank, host, killed, size):
     result = job.wait()
     took = time.monotonic() - killed
     print(f"rank {rank} killed: code {result.code} after {took:.2f} s, events "
-          f"{len(events(job, 'worker_connected'))} connected")
+          f"{len(job.events('worker_connected'))} connected")
     check_training(job, ended=result.code == 0)
     assert took < MUCH_S, "Gloo's timeout was waited for"
     if not fell_apart(job, 2, size):
@@ -267,7 +258,7 @@ def test_a_newcomer_that_dies_before_the_enlarged_gang_has_met_is_started_again(
     job.wait_steps(4)
     result = ended(job, 4)
     assert AGAIN in result.errors and "generation 3" not in result.errors, result.errors
-    assert len(events(job, "worker_connected")) == 3 + 4
+    assert len(job.events("worker_connected")) == 3 + 4
 
 
 @pytest.mark.parametrize("seed", seeds(6))

@@ -132,9 +132,11 @@ def test_hosts_are_added_and_dropped_by_the_script(remote, hosts):
 
 def test_a_host_that_cannot_be_reached_costs_nothing_and_joins_when_it_can(remote, hosts):
     hosts.stop_sshd("h6")
-    job = started(remote(), ["h1", "h2"], "--blacklist-cooldown-range", 1, 1)
+    job = remote()
+    started(job, ["h1", "h2"], "--blacklist-cooldown-range", 1, 1, "--events", job.folder / "events")
     job.hosts("h1", "h2", "h6")
-    job.wait_steps(2, count=100)
+    job.wait_for(lambda: len(job.events("host_lost", host="h6")) == 2, "two tries")
+    job.wait_steps(2)
     assert len({e["gang"] for e in job.log("enter")}) == 1
     hosts.start_sshd("h6")
     job.wait_steps(3)
@@ -163,11 +165,12 @@ def test_a_preempted_host_leaves_with_notice(remote, hosts):
 
 def test_a_remote_host_that_joins_workers_bound_to_lo(remote):
     """Who listens at lo is not reached from elsewhere: no worker may be started to find that out."""
-    job = started(remote(), ["localhost"], "--network-interfaces", "lo")
+    job = remote()
+    started(job, ["localhost"], "--network-interfaces", "lo", "--events", job.folder / "events")
     job.hosts("localhost", "h1")
-    job.wait_steps(1, count=100)
-    result = ended(job, 1)
-    said(result, "h1")
+    job.wait_for(lambda: job.events("host_lost", host="h1"), "h1 is left out")
+    job.wait_steps(1)
+    said(ended(job, 1), "h1")
     assert len(check_training(job)) == 1
 
 
@@ -175,12 +178,8 @@ def test_a_remote_host_joins_a_job_that_began_at_home(remote):
     """Without a word about interfaces the job begins on lo, and has to get on with what comes."""
     job = started(remote(), ["localhost"])
     job.hosts("localhost", "h1")
-    job.wait_for(lambda: any(e["size"] == 2 for e in job.log("step"))
-                 or len(job.log("step", size=1)) > 300, "two workers, or time")
-    result = job.end()
-    assert result.code == 0, result.errors
-    check_training(job)
-    said(result, "h1")
+    job.wait_steps(2)
+    said(ended(job, 2), "host h1 joined with 1")
 
 
 def test_a_killed_launcher_leaves_nothing_on_any_host(remote, hosts):

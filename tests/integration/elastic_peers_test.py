@@ -87,11 +87,11 @@ def test_a_host_that_is_listed_twice_is_one_host(elastic):
 def test_an_unreachable_host_that_joins_costs_nothing(elastic):
     job = elastic()
     job.hosts(*NAMES[:2])
-    job.start("-np", 2, "--min-np", 1)
+    job.start("-np", 2, "--min-np", 1, "--events", job.folder / "events")
     job.wait_steps(2)
     job.hosts(*NAMES[:2], "no-such-host.invalid")
-    job.wait_for(lambda: True, "a moment")
-    job.wait_steps(2, count=150)
+    job.wait_for(lambda: job.events("host_lost", host="no-such-host.invalid"), "it is given up")
+    job.wait_steps(2)
     result = job.end()
     assert result.code == 0, result.errors
     assert len(check_training(job, 2)) == 1
