@@ -187,6 +187,29 @@ def test_a_killed_rank_is_named_by_the_job(hvdray):
     assert "has died" in result.errors or "SIGKILL" in result.errors, result.errors
 
 
+def memory_of(pid):
+    """The descriptor of the ranks' common memory, by way of one of them."""
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        if "hvdray-collective" in os.readlink(fd):
+            return os.open(fd, os.O_RDWR)
+    return None
+
+
+def test_wrong_results_are_counted_named_and_the_exit_code(hvdray, tmp_path):
+    """The ranks' data is overwritten while it is in their common memory, as by a machine that is broken."""
+    job = hvdray.start("bench", "-np", 3, "--backend", "shm", "-b", "256K", "-e", "1M", "-n", 100, "--json", "bench.json", cwd=tmp_path)
+    memory = job.wait_for(lambda: memory_of(ranks_of(job, 3)[0]), what="the ranks' memory")
+    junk = os.urandom(2 << 20)
+    while job.process.poll() is None:
+        os.pwrite(memory, junk, 512 << 10)  # all in the slots: behind the counters, before the rings
+    os.close(memory)
+    result = job.wait(60)
+    assert result.code == 1, result.errors
+    wrong = json.loads((tmp_path / "bench.json").read_text())["wrong"]
+    assert wrong > 0 and "# all results are right" not in result.text
+    assert re.search(r"hvdray bench: \d+ wrong elements? in all_reduce", result.errors), result.errors
+
+
 def test_ctrl_c_ends_it(hvdray):
     job = hvdray.start("bench", "-np", 2, "-n", 1000000)
     ranks_of(job, 2)
