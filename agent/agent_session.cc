@@ -141,20 +141,11 @@ void AgentSession::On(Generation /*generation*/, wire::Welcome&& welcome) {
 }
 
 void AgentSession::MakeGangs() {
-  GangSet::Handlers handlers;
-  handlers.on_reaped = [this](int worker) {
-    if (notifier_) notifier_->Forget(worker);
-  };
-  handlers.on_stopped = [this](Generation generation, uint32_t swept) {
-    HoldPort();
-    SendStopped(generation, swept);
-  };
-  handlers.on_idle = [this] { FinishIfIdle(); };
   gangs_ = std::make_unique<GangSet>(
       loop_, *link_, *relay_,
       GangSet::Options{welcome_->job_id, options_.cgroup_directory, welcome_->is_elastic,
                        options_.keeps_processes, options_.node},
-      std::move(handlers));
+      static_cast<GangSet::Owner&>(*this));
   if (!welcome_->is_elastic) return;
   notifier_.emplace(loop_);
   OpenLeaveSocket();
@@ -421,7 +412,8 @@ void AgentSession::Ask(KvQuestion question) {
   link_->Send({question.generation, std::move(request)});
 }
 
-void AgentSession::SendStopped(Generation generation, uint32_t swept) {
+void AgentSession::OnStopped(Generation generation, uint32_t swept) {
+  HoldPort();
   wire::GenerationStopped stopped;
   stopped.swept = swept;
   stopped.offered_port = port_ ? port_->port() : uint16_t{0};

@@ -39,7 +39,7 @@ struct AgentSessionOptions {
 };
 
 /// Owns the link, the relay and the gangs. Threads: the loop's.
-class AgentSession : private KvUpstream, private wire::Link::Owner {
+class AgentSession : private KvUpstream, private wire::Link::Owner, private GangSet::Owner {
  public:
   /// `on_done(exit_code)`: the link is closed and none of our processes is left. Called once. 0:
   /// the launcher sent Bye; 125: the link was lost or broken. The loop outlives the session.
@@ -100,7 +100,11 @@ class AgentSession : private KvUpstream, private wire::Link::Owner {
 
   void Ask(KvQuestion question) override;
   void Arrived(int worker) override;
-  void SendStopped(Generation generation, uint32_t swept);
+  void OnReaped(int worker) override {
+    if (notifier_) notifier_->Forget(worker);
+  }
+  void OnStopped(Generation generation, uint32_t swept) override;
+  void OnIdle() override { FinishIfIdle(); }
   void MakeGangs();
   void OpenLeaveSocket();
   void StopGangs();

@@ -58,14 +58,6 @@ void FallBackToOwnDirectory(wire::StartGeneration& start) {
 
 }  // namespace
 
-GangSet::GangSet(Loop& loop, wire::Link& link, Relay& relay, GangSet::Options options,
-                 Handlers handlers)
-    : loop_(loop),
-      link_(link),
-      relay_(relay),
-      options_(std::move(options)),
-      handlers_(std::move(handlers)) {}
-
 GangSet::~GangSet() {
   if (!server_) return;
   gangs_.clear();
@@ -107,43 +99,27 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
     options.cgroup_directory = fmt::format("{}/gen-{}", options_.cgroup_directory, generation);
     if (options_.is_elastic) options.cgroup_directory += fmt::format("-{}", ++started_);
   }
-  LocalGang::Handlers handlers = HandlersOf(generation, start);
   gangs_.push_back(std::make_unique<LocalGang>(loop_, link_, std::move(start), std::move(options),
-                                               std::move(handlers)));
+                                               static_cast<LocalGang::Owner&>(*this)));
   gangs_.back()->Start();
   return {};
 }
 
-LocalGang::Handlers GangSet::HandlersOf(Generation generation, const wire::StartGeneration& start) {
-  LocalGang::Handlers handlers;
-  handlers.open_relay = [this, generation,
-                         host = start.host_name](const wire::WorkerSlot& slot) -> Result<uint16_t> {
-    if (options_.keeps_processes) return uint16_t{0};  // no rendezvous for it
-    return relay_.OpenWorker(slot.name(), JoinSlot(host, slot.local_rank), generation);
-  };
-  handlers.close_relay = [this](int worker) {
-    if (!options_.keeps_processes) relay_.CloseWorker(worker);
-    handlers_.on_reaped(worker);
-  };
-  if (!options_.keeps_processes) {
-    const Duration preload_limit = std::chrono::milliseconds(start.preload_limit_ms);
-    handlers.find_server = [this, generation, preload_limit](const ForkServerPlan& plan) {
-      return FindServer(plan, generation, preload_limit);
-    };
-  }
-  handlers.is_elsewhere = [this](pid_t pid) {
-    if (server_ && (server_->pid() == pid || server_->is_forking())) return true;
-    return std::any_of(gangs_.begin(), gangs_.end(),
-                       [pid](const auto& gang) { return gang->IsLive(pid); });
-  };
-  handlers.has_siblings = [this] { return gangs_.size() > 1; };
-  handlers.on_stopped = [this](uint32_t swept) {
-    const auto stopped = std::find_if(gangs_.begin(), gangs_.end(), [](const auto& gang) {
-      return gang->state() == LocalGang::State::kStopped;
-    });
-    OnGangStopped(stopped->get(), swept);
-  };
-  return handlers;
+Result<uint16_t> GangSet::OpenRelay(const LocalGang& gang, const wire::WorkerSlot& slot) {
+  if (options_.keeps_processes) return uint16_t{0};  // no rendezvous for it
+  return relay_.OpenWorker(slot.name(), JoinSlot(gang.host_name(), slot.local_rank),
+                           gang.generation());
+}
+
+void GangSet::CloseRelay(int worker) {
+  if (!options_.keeps_processes) relay_.CloseWorker(worker);
+  owner_.OnReaped(worker);
+}
+
+bool GangSet::IsOurs(pid_t pid) const {
+  if (server_ && (server_->pid() == pid || server_->is_forking())) return true;
+  return std::any_of(gangs_.begin(), gangs_.end(),
+                     [pid](const auto& gang) { return gang->IsLive(pid); });
 }
 
 ForkServer* GangSet::FindServer(const ForkServerPlan& plan, Generation generation, Duration limit) {
@@ -198,19 +174,18 @@ Status GangSet::Warm(wire::StartGeneration start) {
   return {};
 }
 
-void GangSet::OnGangStopped(LocalGang* gang, uint32_t swept) {
-  const Generation generation = gang->generation();
-  std::erase_if(gangs_, [gang](const auto& one) { return one.get() == gang; });
+void GangSet::OnStopped(LocalGang& gang, uint32_t swept) {
+  const Generation generation = gang.generation();
+  std::erase_if(gangs_, [&gang](const auto& one) { return one.get() == &gang; });
   if (!options_.is_elastic) {
-    handlers_.on_stopped(generation, swept);
+    owner_.OnStopped(generation, swept);
   } else {
     swept_ += swept;
     if (stopping_ > 0 && !IsRunningUpTo(stopping_)) {
-      handlers_.on_stopped(std::exchange(stopping_, Generation{0}),
-                           std::exchange(swept_, uint32_t{0}));
+      owner_.OnStopped(std::exchange(stopping_, Generation{0}), std::exchange(swept_, uint32_t{0}));
     }
   }
-  if (gangs_.empty()) handlers_.on_idle();
+  if (gangs_.empty()) owner_.OnIdle();
 }
 
 bool GangSet::IsRunningUpTo(Generation generation) const {
@@ -223,7 +198,7 @@ void GangSet::Stop(Generation generation, Duration grace) {
     if (generation > last_generation_) {
       // It never started here: reports it as stopped, and makes a late StartGeneration stale.
       last_generation_ = generation;
-      handlers_.on_stopped(generation, 0);
+      owner_.OnStopped(generation, 0);
     } else if (LocalGang* gang = Find(generation, -1)) {
       gang->Stop(grace);
     }
@@ -232,7 +207,7 @@ void GangSet::Stop(Generation generation, Duration grace) {
   if (generation < last_generation_) return CountStale();
   last_generation_ = generation;
   if (!IsRunningUpTo(generation)) {
-    handlers_.on_stopped(generation, std::exchange(swept_, uint32_t{0}));
+    owner_.OnStopped(generation, std::exchange(swept_, uint32_t{0}));
     return;
   }
   stopping_ = generation;

@@ -4,9 +4,9 @@
 #ifndef HVDRAY_AGENT_GANG_SET_H_
 #define HVDRAY_AGENT_GANG_SET_H_
 
-#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/connection_breaker.h"
@@ -17,7 +17,7 @@
 namespace hvdray {
 
 /// Owns the gangs. Workers are identified by WorkerSlot::name(). Threads: the loop's.
-class GangSet {
+class GangSet final : private LocalGang::Owner {
  public:
   /// The same for all gangs of the job.
   struct Options {
@@ -28,17 +28,22 @@ class GangSet {
     NodeShare node;
   };
 
-  struct Handlers {
-    std::function<void(int worker)> on_reaped;
+  class Owner {
+   public:
+    virtual void OnReaped(int worker) = 0;
     /// No process of that generation or an earlier one is left; `swept`: orphans killed. In a job
-    /// of fixed size: when a gang has ended. In an elastic job: the answer to Stop().
-    std::function<void(Generation, uint32_t swept)> on_stopped;
+    /// of fixed size: when a gang has ended. In an elastic job: the answer to Stop(), maybe from
+    /// within it.
+    virtual void OnStopped(Generation generation, uint32_t swept) = 0;
     /// The last gang has ended, for any reason.
-    std::function<void()> on_idle;
-  };
-  /// Loop, link and relay outlive it.
-  GangSet(Loop& loop, wire::Link& link, Relay& relay, Options options, Handlers handlers);
+    virtual void OnIdle() = 0;
 
+   protected:
+    ~Owner() = default;
+  };
+  /// Loop, link, relay and owner outlive it.
+  GangSet(Loop& loop, wire::Link& link, Relay& relay, Options options, Owner& owner)
+      : loop_(loop), link_(link), relay_(relay), options_(std::move(options)), owner_(owner) {}
   ~GangSet();
 
   /// Forks the workers. Drops and counts a request of a generation that was stopped or, in a job of
@@ -47,7 +52,7 @@ class GangSet {
   /// Does the imports of `start` now, for workers that come later. Answers by Warmed in generation
   /// 0, once for each call. Errors: kProtocolError.
   Status Warm(wire::StartGeneration start);
-  /// Stops the workers of that generation and of earlier ones; on_stopped answers. May be repeated
+  /// Stops the workers of that generation and of earlier ones; OnStopped() answers. May be repeated
   /// with less grace. A generation that never started here counts as stopped.
   void Stop(Generation generation, Duration grace);
   /// Elastic job: stops these workers alone, in all gangs.
@@ -71,17 +76,21 @@ class GangSet {
   std::vector<LivingWorker> LivingOf(Generation generation) const;
 
  private:
-  ForkServer* FindServer(const ForkServerPlan& plan, Generation generation, Duration limit);
+  Result<uint16_t> OpenRelay(const LocalGang& gang, const wire::WorkerSlot& slot) override;
+  void CloseRelay(int worker) override;
+  ForkServer* FindServer(const ForkServerPlan& plan, Generation generation,
+                         Duration limit) override;
+  bool IsOurs(pid_t pid) const override;
+  bool HasSiblings() const override { return gangs_.size() > 1; }
+  void OnStopped(LocalGang& gang, uint32_t swept) override;
   void OnWarmed(Generation generation, const wire::Warmed& result);
-  void OnGangStopped(LocalGang* gang, uint32_t swept);
-  LocalGang::Handlers HandlersOf(Generation generation, const wire::StartGeneration& start);
   bool IsRunningUpTo(Generation generation) const;
 
   Loop& loop_;
   wire::Link& link_;
   Relay& relay_;
   const Options options_;
-  Handlers handlers_;
+  Owner& owner_;
   std::unique_ptr<ForkServer> server_;  ///< Outlives the gangs that wait for its answers.
   wire::Warmed warmed_;                 ///< Its result, once it is settled.
   uint32_t warm_owed_ = 0;              ///< Answers to Warm() that wait for it.

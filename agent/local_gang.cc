@@ -52,21 +52,17 @@ std::string_view NameOf(LocalGang::State state) {
 }
 
 LocalGang::LocalGang(Loop& loop, wire::Link& link, wire::StartGeneration start,
-                     LocalGang::Options options, Handlers handlers)
+                     LocalGang::Options options, LocalGang::Owner& owner)
     : loop_(loop),
       link_(link),
       start_(WithNodePython(std::move(start), options.node.python)),
       options_(std::move(options)),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       environment_(options_.keeps_processes ? GangEnvironment::Plain(start_, options_.node)
                                             : GangEnvironment(start_, options_.job_id,
                                                               options_.generation, options_.node)),
       plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_directory)),
-      workers_(loop,
-               {[this](int rank, pid_t pid) {
-                  Send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
-                },
-                [this](int rank, const wire::ExitStatus& status) { OnExited(rank, status); }}),
+      workers_(loop, *this),
       pump_(loop, link, options_.generation, [this] { Schedule(); }) {
   for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
 }
@@ -90,9 +86,10 @@ void LocalGang::Start() {
   }
   oom_watch_.emplace(cgroup_ ? cgroup_->directory() : std::string());
   reap_timer_ = loop_.Every(kReapPeriod, [this] {
-    if (!sweeper_) ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
+    if (!sweeper_) ReapOrphans([this](pid_t pid) { return owner_.IsOurs(pid); });
   });
-  if (!start_.preload.empty() && handlers_.find_server && !start_.workers.empty()) PlanServer();
+  const bool has_server = !start_.preload.empty() && !options_.keeps_processes;
+  if (has_server && !start_.workers.empty()) PlanServer();
   MakePumps();
   StartSome();
 }
@@ -123,7 +120,11 @@ void LocalGang::MakePumps() {
 }
 
 void LocalGang::StartSome() {
-  ForkServer* server = server_plan_ ? handlers_.find_server(*server_plan_) : nullptr;
+  ForkServer* server = nullptr;
+  if (server_plan_) {
+    server = owner_.FindServer(*server_plan_, options_.generation,
+                               milliseconds(start_.preload_limit_ms));
+  }
   if (server != nullptr && !server->is_settled()) return;
   if (server != nullptr && server->is_warm()) return ForkSome(*server);
   for (int i = 0; i < kForksPerTurn && next_start_ < start_.workers.size(); ++i) {
@@ -158,7 +159,7 @@ std::optional<LocalGang::Beginner> LocalGang::Prepare(const wire::WorkerSlot& sl
     FailToStart(name, ExecStage::kExec, plan_.error);
     return std::nullopt;
   }
-  const Result<uint16_t> port = handlers_.open_relay(slot);
+  const Result<uint16_t> port = owner_.OpenRelay(*this, slot);
   if (!port.ok()) {
     Log(LogLevel::kError, "agent", "worker={}: {}", name, port.status().ToString());
     const bool is_full = port.status().code() == ErrorCode::kOutOfResources;
@@ -247,7 +248,7 @@ void LocalGang::OnForked(Forked answer) {
 }
 
 void LocalGang::FailToBegin(int name, const ExecFailure& failure) {
-  handlers_.close_relay(name);
+  owner_.CloseRelay(name);
   FailToStart(name, failure.stage, failure.error);
 }
 
@@ -320,11 +321,16 @@ bool LocalGang::IsToldToEnd(int rank) const {
   return kill_at_ || is_interrupted_ || told_to_end_.contains(rank);
 }
 
-void LocalGang::OnExited(int rank, wire::ExitStatus status) {
+void LocalGang::OnStarted(int rank, pid_t pid) {
+  Send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
+}
+
+void LocalGang::OnExited(int rank, const wire::ExitStatus& how) {
   const bool was_stopping = IsToldToEnd(rank);
+  wire::ExitStatus status = how;
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
   ClosePumps(rank);
-  handlers_.close_relay(rank);
+  owner_.CloseRelay(rank);
   if (options_.keeps_processes && !was_stopping) workers_.LeaveGroup(rank);
   Send(ExitOf(rank, status, was_stopping));
   if (options_.ends_one_by_one && !was_stopping) EndGroupAfter(rank, options_.linger);
@@ -467,7 +473,7 @@ void LocalGang::Advance() {
       if (!pump_.HasEnded()) return;
       Enter(LocalGang::State::kStopped);
       reap_timer_.Cancel();
-      std::exchange(handlers_.on_stopped, nullptr)(swept_);
+      owner_.OnStopped(*this, swept_);
       return;
     case LocalGang::State::kStopped:
       return;
@@ -475,7 +481,7 @@ void LocalGang::Advance() {
 }
 
 void LocalGang::AdvanceLingering() {
-  ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
+  ReapOrphans([this](pid_t pid) { return owner_.IsOurs(pid); });
   const TimePoint now = loop_.Now();
   const bool is_over = now >= linger_until_;
   // A process that is exiting needs no kill and must not count as an orphan.
@@ -494,7 +500,7 @@ void LocalGang::AdvanceLingering() {
 }
 
 void LocalGang::AdvanceStopping() {
-  ReapOrphans([this](pid_t pid) { return IsWorker(pid); });
+  ReapOrphans([this](pid_t pid) { return owner_.IsOurs(pid); });
   const TimePoint now = loop_.Now();
   if (now >= *kill_at_) {
     term_at_.reset();
@@ -505,7 +511,7 @@ void LocalGang::AdvanceStopping() {
   }
   if (is_killed_ && !forking_.empty()) server_->Kill();
   // With sibling gangs, wait for dying children before sweeping.
-  const bool is_group_swept = is_killed_ && !HasSiblings();
+  const bool is_group_swept = is_killed_ && !owner_.HasSiblings();
   if (forking_.empty() && workers_.live_count() == 0 &&
       (is_group_swept || !workers_.HasLivingGroup())) {
     Sweep();
@@ -536,14 +542,12 @@ void LocalGang::GiveUpOnUnreaped() {
   }
 }
 
-bool LocalGang::IsWorker(pid_t pid) const { return workers_.IsLive(pid) || IsElsewhere(pid); }
-
 void LocalGang::Sweep() {
   Enter(LocalGang::State::kSweeping);
   const auto is_worker = [this](pid_t pid) { return workers_.IsLive(pid); };
   // An orphan adopted as subreaper does not show its gang: while sibling gangs live, only the
   // cgroup, if there is one, identifies ours.
-  const auto is_foreign = [this](pid_t pid) { return HasSiblings() || IsElsewhere(pid); };
+  const auto is_foreign = [this](pid_t pid) { return owner_.HasSiblings() || owner_.IsOurs(pid); };
   sweeper_.emplace(loop_, cgroup_ ? &*cgroup_ : nullptr, is_worker, is_foreign);
   sweeper_->Run(options_.sweep_limit, [this](uint32_t swept, bool is_clean) {
     swept_ = swept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workers of one StartGeneration on this host, from the first fork until no process of theirs
-// is left: start, output, stop with grace, sweep, drain. Communicates through its handlers only.
+// is left: start, output, stop with grace, sweep, drain. Knows its siblings through its owner only.
 // docs/adr/0003-keeper-and-cleanup.md has the order of a stop.
 #ifndef HVDRAY_AGENT_LOCAL_GANG_H_
 #define HVDRAY_AGENT_LOCAL_GANG_H_
@@ -30,7 +30,7 @@ namespace hvdray {
 
 /// Owns the processes, their pipes and the cgroup. `rank` and `worker` mean WorkerSlot::name().
 /// Threads: the loop's.
-class LocalGang {
+class LocalGang final : private WorkerSet::Owner {
  public:
   /// kLingering: all workers have exited by themselves, but their output pipes or groups are still
   /// in use. kSweeping: kills orphans. kDraining: sends the remaining output.
@@ -63,26 +63,33 @@ class LocalGang {
     Duration reap_limit{std::chrono::seconds(10)};
     NodeShare node;
   };
-  struct Handlers {
+  /// What the gang asks and tells, with all its siblings on this host in view.
+  class Owner {
+   public:
     /// Before the fork: opens the worker's rendezvous and returns its port.
-    std::function<Result<uint16_t>(const wire::WorkerSlot&)> open_relay;
-    std::function<void(int rank)> close_relay;  ///< The process was reaped or not started.
-    /// Whether a pid is a worker of a sibling gang on this host, or the fork server, so not an
-    /// orphan. Empty: never.
-    std::function<bool(pid_t)> is_elsewhere;
+    virtual Result<uint16_t> OpenRelay(const LocalGang& gang, const wire::WorkerSlot& slot) = 0;
+    /// The worker's process was reaped or not started.
+    virtual void CloseRelay(int worker) = 0;
     /// The fork server of that plan, started if there is none; OnWarmed() is called when it has
-    /// settled. nullptr: workers start by exec. It lives at least until it has answered. Empty:
-    /// always nullptr.
-    std::function<ForkServer*(const ForkServerPlan&)> find_server;
-    /// Whether sibling gangs are alive, so that orphans may be theirs. Empty: never.
-    std::function<bool()> has_siblings;
-    /// Once, last: no process is left and all output is sent; `swept`: orphans killed.
-    std::function<void(uint32_t swept)> on_stopped;
+    /// settled. nullptr: workers start by exec. It lives at least until it has answered.
+    virtual ForkServer* FindServer(const ForkServerPlan& plan, Generation generation,
+                                   Duration limit) = 0;
+    /// Whether a pid is a worker of any gang, or the fork server, so not an orphan.
+    virtual bool IsOurs(pid_t pid) const = 0;
+    /// Whether sibling gangs are alive, so that orphans may be theirs.
+    virtual bool HasSiblings() const = 0;
+    /// Once, last, from the loop: no process is left and all output is sent; `swept`: orphans
+    /// killed.
+    virtual void OnStopped(LocalGang& gang, uint32_t swept) = 0;
+
+   protected:
+    ~Owner() = default;
   };
   /// Sends WorkerStarted, WorkerExited (once for every requested worker), Output and Credit to
-  /// `link`. Loop and link outlive the gang. The destructor kills living workers, without grace.
+  /// `link`. Loop, link and owner outlive the gang. The destructor kills living workers, without
+  /// grace.
   LocalGang(Loop& loop, wire::Link& link, wire::StartGeneration start, Options options,
-            Handlers handlers);
+            Owner& owner);
   ~LocalGang();
 
   /// Forks the workers in small batches on the loop.
@@ -113,6 +120,7 @@ class LocalGang {
   bool IsLive(pid_t pid) const { return workers_.IsLive(pid); }
   const WorkerSet& workers() const { return workers_; }
   Generation generation() const { return options_.generation; }
+  const std::string& host_name() const { return start_.host_name; }
   State state() const { return state_; }
 
  private:
@@ -138,7 +146,8 @@ class LocalGang {
   void FailToBegin(int name, const ExecFailure& failure);
   void EndStart();
   bool IsToldToEnd(int rank) const;
-  void OnExited(int rank, wire::ExitStatus status);
+  void OnStarted(int rank, pid_t pid) override;
+  void OnExited(int rank, const wire::ExitStatus& status) override;
   /// Creates the worker's error file and returns its path; empty: no such file.
   std::string ErrorFileOf(int name);
   wire::WorkerExited ExitOf(int rank, const wire::ExitStatus& status, bool was_stopping);
@@ -146,19 +155,12 @@ class LocalGang {
   void CancelStarts();
   void CancelStartsOf(std::span<const int> workers);
   void Schedule(Duration delay = Duration::zero());
-  /// For Schedule() alone: on_stopped may destroy the gang.
   void Advance();
   void AdvanceLingering();
   void AdvanceStopping();
   void AddPump(std::map<int, StdinPump>& pumps, int name, wire::StreamId stream, UniqueFd fd);
   void SignalToEnd(int signo);
   void Sweep();
-  bool HasSiblings() const { return handlers_.has_siblings && handlers_.has_siblings(); }
-  bool IsElsewhere(pid_t pid) const {
-    return handlers_.is_elsewhere && handlers_.is_elsewhere(pid);
-  }
-  /// A live worker of this gang or of a sibling, or the fork server.
-  bool IsWorker(pid_t pid) const;
   void EndGroupAfter(int worker, Duration pause);
   void GiveUpOnUnreaped();
   int PipeBytes() const;
@@ -171,7 +173,7 @@ class LocalGang {
   std::set<int> cancelled_;       // Those of told_to_end_ that were not forked yet.
   std::map<int, Watch> endings_;  // Worker -> timer of its group's SIGKILL.
   const Options options_;
-  Handlers handlers_;
+  Owner& owner_;
   const GangEnvironment environment_;
   const ExecPlan plan_;
   std::optional<ForkServerPlan> server_plan_;  // with modules to preload

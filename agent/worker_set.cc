@@ -42,8 +42,6 @@ wire::ExitStatus DecodeExit(int code, int value) {
   return status;
 }
 
-WorkerSet::WorkerSet(Loop& loop, Handlers handlers) : loop_(loop), handlers_(std::move(handlers)) {}
-
 WorkerSet::~WorkerSet() {
   SignalAllGroups(SIGKILL);
   siginfo_t info;
@@ -83,7 +81,7 @@ void WorkerSet::OnReport(int rank) {
   if (kind == ReportKind::kPending) return;
   worker.report_watch.Cancel();
   worker.report.Reset();
-  if (kind == ReportKind::kStarted) handlers_.on_started(rank, worker.pid);
+  if (kind == ReportKind::kStarted) owner_.OnStarted(rank, worker.pid);
 }
 
 void WorkerSet::OnExit(int rank) {
@@ -105,7 +103,7 @@ void WorkerSet::OnExit(int rank) {
     status.stage = worker.failure.stage;
     status.error = worker.failure.error;
   }
-  handlers_.on_exited(rank, status);
+  owner_.OnExited(rank, status);
 }
 
 bool WorkerSet::IsGroupOurs(Worker& worker) {

@@ -29,19 +29,25 @@ class WorkerSet {
     UniqueFd channel;  ///< Invalid: it has none.
   };
 
-  struct Handlers {
-    /// exec succeeded; always before on_exited.
-    std::function<void(int rank, pid_t pid)> on_started;
+  /// Told from the loop; OnExited() also from within ReapDead().
+  class Owner {
+   public:
+    /// exec succeeded; always before OnExited().
+    virtual void OnStarted(int rank, pid_t pid) = 0;
     /// Reaped; the status tells whether exec failed. Once per worker.
-    std::function<void(int rank, const wire::ExitStatus&)> on_exited;
+    virtual void OnExited(int rank, const wire::ExitStatus& status) = 0;
+
+   protected:
+    ~Owner() = default;
   };
-  WorkerSet(Loop& loop, Handlers handlers);
+  /// Loop and owner outlive it.
+  WorkerSet(Loop& loop, Owner& owner) : loop_(loop), owner_(owner) {}
   ~WorkerSet();
   WorkerSet(const WorkerSet&) = delete;
   WorkerSet& operator=(const WorkerSet&) = delete;
 
-  /// Forks the worker. nullopt: no process was created, `failure` has the reason, and no handler
-  /// will be called.
+  /// Forks the worker. nullopt: no process was created, `failure` has the reason, and the owner
+  /// hears nothing.
   std::optional<Pipes> Start(int rank, const SpawnRequest& request, ExecFailure& failure);
 
   /// The same for a worker that is already there.
@@ -84,7 +90,7 @@ class WorkerSet {
   bool IsGroupOurs(Worker& worker);
 
   Loop& loop_;
-  Handlers handlers_;
+  Owner& owner_;
   std::map<int, Worker> workers_;
   std::map<pid_t, int> live_;  // pid -> rank
 };

@@ -20,7 +20,7 @@
 
 namespace hvdray {
 
-class GangHarness : public ::testing::Test {
+class GangHarness : public ::testing::Test, private LocalGang::Owner {
  protected:
   void SetUp() override {
     auto loop = Loop::Create();
@@ -45,23 +45,29 @@ class GangHarness : public ::testing::Test {
   }
 
   void Start(wire::StartGeneration start) {
-    LocalGang::Handlers handlers;
-    handlers.open_relay = [this](const wire::WorkerSlot& slot) -> Result<uint16_t> {
-      if (slot.rank == refused_relay_) return Status(ErrorCode::kOutOfResources, "no more");
-      EXPECT_TRUE(open_relays_.insert(slot.rank).second);
-      return static_cast<uint16_t>(20000 + slot.rank);
-    };
-    handlers.close_relay = [this](int rank) { EXPECT_EQ(open_relays_.erase(rank), 1U); };
-    handlers.on_stopped = [this](uint32_t swept) {
-      EXPECT_FALSE(swept_.has_value());
-      swept_ = swept;
-      gang_.reset();
-    };
     options_.job_id = "job";
     options_.generation = 1;
-    gang_ =
-        std::make_unique<LocalGang>(*loop_, link_, std::move(start), options_, std::move(handlers));
+    gang_ = std::make_unique<LocalGang>(*loop_, link_, std::move(start), options_,
+                                        static_cast<LocalGang::Owner&>(*this));
     gang_->Start();
+  }
+
+  Result<uint16_t> OpenRelay(const LocalGang& /*gang*/, const wire::WorkerSlot& slot) override {
+    if (slot.rank == refused_relay_) return Status(ErrorCode::kOutOfResources, "no more");
+    EXPECT_TRUE(open_relays_.insert(slot.rank).second);
+    return static_cast<uint16_t>(20000 + slot.rank);
+  }
+  void CloseRelay(int rank) override { EXPECT_EQ(open_relays_.erase(rank), 1U); }
+  ForkServer* FindServer(const ForkServerPlan& /*plan*/, Generation /*generation*/,
+                         Duration /*limit*/) override {
+    return nullptr;
+  }
+  bool IsOurs(pid_t pid) const override { return gang_->IsLive(pid); }
+  bool HasSiblings() const override { return false; }
+  void OnStopped(LocalGang& /*gang*/, uint32_t swept) override {
+    EXPECT_FALSE(swept_.has_value());
+    swept_ = swept;
+    gang_.reset();
   }
 
   void StartProbes(int workers, std::vector<std::string> words) {

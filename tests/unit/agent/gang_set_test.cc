@@ -28,7 +28,7 @@ struct NobodyUpstream final : KvUpstream {
   void Ask(KvQuestion /*question*/) override {}
 };
 
-class GangSetTest : public ::testing::Test {
+class GangSetTest : public ::testing::Test, private GangSet::Owner {
  protected:
   void SetUp() override {
     auto loop = Loop::Create();
@@ -44,17 +44,17 @@ class GangSetTest : public ::testing::Test {
   }
 
   void Make(bool is_elastic, std::string cgroup_directory = {}) {
-    GangSet::Handlers handlers;
-    handlers.on_reaped = [this](int worker) { reaped_.push_back(worker); };
-    handlers.on_stopped = [this](Generation generation, uint32_t swept) {
-      stopped_.emplace_back(generation, swept);
-      exits_at_answer_ = exits_.size();
-    };
-    handlers.on_idle = [this] { ++idle_calls_; };
     gangs_ = std::make_unique<GangSet>(
         *loop_, link_, *relay_, GangSet::Options{"job", std::move(cgroup_directory), is_elastic},
-        std::move(handlers));
+        static_cast<GangSet::Owner&>(*this));
   }
+
+  void OnReaped(int worker) override { reaped_.push_back(worker); }
+  void OnStopped(Generation generation, uint32_t swept) override {
+    stopped_.emplace_back(generation, swept);
+    exits_at_answer_ = exits_.size();
+  }
+  void OnIdle() override { ++idle_calls_; }
 
   void OnSend(Generation generation, wire::Body body) {
     if (auto* output = std::get_if<wire::Output>(&body)) {

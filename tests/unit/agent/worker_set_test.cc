@@ -30,20 +30,21 @@ namespace {
 using wire::ExecStage;
 using wire::ExitStatus;
 
-class WorkerSetTest : public ::testing::Test {
+class WorkerSetTest : public ::testing::Test, private WorkerSet::Owner {
  protected:
   void SetUp() override {
     auto loop = Loop::Create();
     ASSERT_TRUE(loop.ok());
     loop_ = std::move(loop).value();
-    workers_ = std::make_unique<WorkerSet>(
-        *loop_, WorkerSet::Handlers{[this](int rank, pid_t pid) {
-                                      EXPECT_FALSE(exits_.contains(rank));
-                                      EXPECT_TRUE(started_.emplace(rank, pid).second);
-                                    },
-                                    [this](int rank, const ExitStatus& status) {
-                                      EXPECT_TRUE(exits_.emplace(rank, status).second);
-                                    }});
+    workers_ = std::make_unique<WorkerSet>(*loop_, static_cast<WorkerSet::Owner&>(*this));
+  }
+
+  void OnStarted(int rank, pid_t pid) override {
+    EXPECT_FALSE(exits_.contains(rank));
+    EXPECT_TRUE(started_.emplace(rank, pid).second);
+  }
+  void OnExited(int rank, const ExitStatus& status) override {
+    EXPECT_TRUE(exits_.emplace(rank, status).second);
   }
 
   ExecFailure Start(int rank, const std::vector<std::string>& command,
