@@ -34,13 +34,15 @@ void LogStateChange(const StateChange& change) {
       change.from, change.to);
 }
 
-class FixedLauncher final : public JobLauncher, private AgentSet::Owner {
+class FixedLauncher final : public JobLauncher,
+                            private AgentSet::Owner,
+                            private StartSequence::Owner {
  public:
   FixedLauncher(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan)
       : JobLauncher(loop, trace, std::move(plan), "rank"),
         agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_), *this),
         kv_(agents_),
-        start_(loop, trace, plan_, hosts_, MakeStartHandlers()),
+        start_(loop, trace, plan_, hosts_, *this),
         objects_(ObjectFeed::Hosts::kFixed, MakeObjectHandlers()) {
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const auto host = static_cast<int>(i);
@@ -173,21 +175,12 @@ class FixedLauncher final : public JobLauncher, private AgentSet::Owner {
     if (event_log_) event_log_->OnReport(generation_, rank, number, metrics, loop_.Now());
   }
 
-  StartSequence::Handlers MakeStartHandlers() {
-    StartSequence::Handlers handlers;
-    handlers.send = [this](int host, wire::Body body) {
-      agents_.Send(host, {generation_, std::move(body)});
-    };
-    handlers.on_failed = [this](int host, Status why) {
-      Feed(event::HostLost{host, std::move(why)});
-    };
-    handlers.on_copying = [this](bool is_active) { Feed(event::Copying{is_active}); };
-    handlers.on_synced = [this](int host, const SyncStats& stats) {
-      Feed(event::HostSynced{host, stats});
-    };
-    handlers.on_ready = [this] { SendStart(); };
-    return handlers;
+  void SendStep(int host, wire::Body body) override {
+    agents_.Send(host, {generation_, std::move(body)});
   }
+  void OnStepFailed(int host, Status why) override { Feed(event::HostLost{host, std::move(why)}); }
+  void OnCopying(bool is_active) override { Feed(event::Copying{is_active}); }
+  void OnSynced(int host, const SyncStats& stats) override { Feed(event::HostSynced{host, stats}); }
 
   friend DriverLoop<FixedLauncher, GangDriver, Event, Effect>;
   void OnFact(const Event& event, TimePoint now) {
@@ -396,7 +389,7 @@ class FixedLauncher final : public JobLauncher, private AgentSet::Owner {
     if (earlier_failures_.size() > kMaxEarlierFailures) earlier_failures_.pop_front();
   }
 
-  void SendStart() {
+  void OnMayStart() override {
     Log(LogLevel::kInfo, "launcher", "starting ranks 0 to {} on {} (generation {})",
         started_.ranks.size() - 1, CompressHostList(NamesOf(plan_.hosts)), generation_);
     const std::vector<RankInfo> ranks = RanksForWorkers(plan_, started_.ranks);

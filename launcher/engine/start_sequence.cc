@@ -10,16 +10,12 @@
 
 namespace hvdray {
 
-StartSequence::StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts,
-                             StartSequence::Handlers handlers)
-    : loop_(loop), trace_(trace), plan_(plan), hosts_(hosts), handlers_(std::move(handlers)) {}
-
 void StartSequence::Begin(Generation generation) {
   Drop();
   generation_ = generation;
   if (Status status = ChooseNics(); !status.ok()) {
     // Nothing was started: to the driver these are unusable hosts.
-    for (int host = 0; host < hosts_.size(); ++host) handlers_.on_failed(host, status);
+    for (int host = 0; host < hosts_.size(); ++host) owner_.OnStepFailed(host, status);
     return;
   }
   std::vector<int> remote;
@@ -47,16 +43,16 @@ Status StartSequence::ChooseNics() {
 
 void StartSequence::Copy(const std::vector<int>& hosts) {
   trace_.Begin(kPhaseSync, loop_.Now());
-  handlers_.on_copying(true);
+  owner_.OnCopying(true);
   DirectorySync::Handlers handlers;
-  handlers.send = handlers_.send;
+  handlers.send = [this](int host, wire::Body body) { owner_.SendStep(host, std::move(body)); };
   handlers.on_host_done = [this](int host, const SyncStats& stats,
                                  const std::vector<std::string>& roots) {
     OnHostCopied(host, stats, roots);
   };
   handlers.on_failed = [this](int host, Status why) {
     Drop();
-    handlers_.on_failed(
+    owner_.OnStepFailed(
         host, std::move(why).WithContext(fmt::format("host {}", hosts_.At(host).slots.host)));
   };
   handlers.on_done = [this] { OnCopied(); };
@@ -71,20 +67,20 @@ void StartSequence::OnHostCopied(int host, const SyncStats& stats,
   Log(LogLevel::kInfo, "launcher", "{}: copied {} files, {} bytes in {:.3f} s",
       hosts_.At(host).slots.host, stats.files, stats.bytes,
       std::chrono::duration_cast<Seconds>(stats.time).count());
-  handlers_.on_synced(host, stats);
+  owner_.OnSynced(host, stats);
 }
 
 void StartSequence::OnCopied() {
   trace_.End(kPhaseSync, loop_.Now());
   const std::unique_ptr<DirectorySync> done = std::move(sync_);
-  handlers_.on_copying(false);
+  owner_.OnCopying(false);
   // The callback may have ended the generation.
   if (generation_ != 0) Probe();
 }
 
 void StartSequence::Probe() {
   if (generation_ != 1 || !IsProbeWanted(plan_.spread, plan_.hosts.size())) {
-    return handlers_.on_ready();
+    return owner_.OnMayStart();
   }
   trace_.Begin(kPhaseProbe, loop_.Now());
   std::vector<ProbedHost> hosts;
@@ -97,7 +93,7 @@ void StartSequence::Probe() {
   probe_ = std::make_unique<ReachProbe>(
       loop_, std::move(hosts), /*targets_each=*/1, ProbeLimitsWithin(*plan_.spec.start_timeout),
       [this](size_t host, wire::Probe probe) {
-        handlers_.send(static_cast<int>(host), std::move(probe));
+        owner_.SendStep(static_cast<int>(host), std::move(probe));
       },
       [this](const std::vector<ClosedWay>& closed) {
         OnProbed(FailureOf(probe_->hosts(), closed));
@@ -109,9 +105,9 @@ void StartSequence::OnProbed(std::optional<ProbeFailure> failure) {
   trace_.End(kPhaseProbe, loop_.Now());
   probe_.reset();
   if (failure) {
-    handlers_.on_failed(static_cast<int>(failure->host), std::move(failure->why));
+    owner_.OnStepFailed(static_cast<int>(failure->host), std::move(failure->why));
   } else {
-    handlers_.on_ready();
+    owner_.OnMayStart();
   }
 }
 

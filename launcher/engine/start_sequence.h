@@ -4,7 +4,6 @@
 #ifndef HVDRAY_LAUNCHER_ENGINE_START_SEQUENCE_H_
 #define HVDRAY_LAUNCHER_ENGINE_START_SEQUENCE_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,23 +22,27 @@ namespace hvdray {
 class StartSequence {
  public:
   /// Called from the loop; each may call Drop().
-  struct Handlers {
+  class Owner {
+   public:
     /// Sends a message of the current generation to the host's agent.
-    std::function<void(int host, wire::Body body)> send;
-    /// A step failed on that host; the caller calls Drop().
-    std::function<void(int host, Status why)> on_failed;
+    virtual void SendStep(int host, wire::Body body) = 0;
+    /// A step failed on that host; the owner calls Drop().
+    virtual void OnStepFailed(int host, Status why) = 0;
     /// The copy begins or ends.
-    std::function<void(bool is_active)> on_copying;
-    std::function<void(int host, const SyncStats& stats)> on_synced;
+    virtual void OnCopying(bool is_active) = 0;
+    virtual void OnSynced(int host, const SyncStats& stats) = 0;
     /// The workers may start.
-    std::function<void()> on_ready;
+    virtual void OnMayStart() = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  /// Loop, trace, plan and hosts outlive it. `plan` is read when Begin() is called and later:
-  /// hosts, spread, synced, worker_place, spec.network_interfaces and spec.start_timeout. `hosts`:
-  /// one for each of plan.hosts, in that order.
-  StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts,
-                Handlers handlers);
+  /// Loop, trace, plan, hosts and owner outlive it. `plan` is read when Begin() is called and
+  /// later: hosts, spread, synced, worker_place, spec.network_interfaces and spec.start_timeout.
+  /// `hosts`: one for each of plan.hosts, in that order.
+  StartSequence(Loop& loop, Trace& trace, const LaunchPlan& plan, HostTable& hosts, Owner& owner)
+      : loop_(loop), trace_(trace), plan_(plan), hosts_(hosts), owner_(owner) {}
 
   /// All hosts have reported their facts.
   void Begin(Generation generation);
@@ -60,7 +63,7 @@ class StartSequence {
   Trace& trace_;
   const LaunchPlan& plan_;
   HostTable& hosts_;
-  const Handlers handlers_;
+  Owner& owner_;
   Generation generation_ = 0;
   std::unique_ptr<DirectorySync> sync_;  // while it runs
   std::unique_ptr<ReachProbe> probe_;    // while it runs
