@@ -38,26 +38,6 @@ void DeflateValue(wire::KvRequest& request) {
   request.inflated_bytes = static_cast<uint32_t>(size);
 }
 
-wire::KvOperation ToWire(KvOp op) {
-  switch (op) {
-    case KvOp::kPut:
-      return wire::KvOperation::kPut;
-    case KvOp::kGet:
-      return wire::KvOperation::kGet;
-    case KvOp::kDelete:
-      return wire::KvOperation::kDelete;
-    case KvOp::kFollow:
-      return wire::KvOperation::kFollow;
-    case KvOp::kUnfollow:
-      return wire::KvOperation::kUnfollow;
-    case KvOp::kRankAndSize:
-      return wire::KvOperation::kRankAndSize;
-    case KvOp::kWorkerAddresses:
-      return wire::KvOperation::kWorkerAddresses;
-  }
-  return wire::KvOperation::kGet;
-}
-
 // The launcher's memory can be mapped here. A process of the same number on another machine has no
 // such token.
 bool FindsToken(const wire::Welcome& welcome) {
@@ -403,7 +383,7 @@ void AgentSession::Arrived(int worker) {
 void AgentSession::Ask(KvQuestion question) {
   wire::KvRequest request;
   request.id = question.id;
-  request.operation = ToWire(question.op);
+  request.operation = question.op;
   request.rank = question.rank;
   request.scope = std::move(question.scope);
   request.key = std::move(question.key);

@@ -92,14 +92,14 @@ class SimulatedAgent final : private wire::Link::Owner {
   void Begin() {
     wire::KvRequest follow;
     follow.id = kFollow;
-    follow.operation = wire::KvOperation::kFollow;
+    follow.operation = KvOp::kFollow;
     follow.scope = "global";
     link_->Send({kGeneration, follow});
     for (int local = 0; local < size_.per_host(); ++local) {
       const int rank = host_ * size_.per_host() + local;
       wire::KvRequest put;
       put.id = kFollow + 1 + static_cast<uint64_t>(local);
-      put.operation = wire::KvOperation::kPut;
+      put.operation = KvOp::kPut;
       put.rank = rank;
       put.scope = "global";
       put.key = std::to_string(rank);

@@ -112,7 +112,7 @@ class Bench {
     }
   }
 
-  void Ask() { agent_->Send({1, KvRequest{++asked_, KvOperation::kGet, 0, "global", "12", ""}}); }
+  void Ask() { agent_->Send({1, KvRequest{++asked_, KvOp::kGet, 0, "global", "12", ""}}); }
 
   void AtLauncher(const Message& message) {
     if (const auto* output = std::get_if<Output>(&message.body)) {

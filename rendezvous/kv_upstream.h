@@ -24,15 +24,15 @@ inline constexpr size_t kMaxKvValueBytes = size_t{16} << 20;
 /// values cost memory, too.
 inline constexpr size_t kKvEntryOverhead = 128;
 
-/// The operation of a KvQuestion; KvRequest of docs/protocol.md.
+/// The operation of a KvQuestion. The values are wire format.
 enum class KvOp : uint8_t {
-  kPut,
-  kGet,
-  kDelete,
-  kFollow,
-  kUnfollow,
-  kRankAndSize,
-  kWorkerAddresses
+  kPut = 1,
+  kGet = 2,  ///< Answered at once, with 200 or 404.
+  kDelete = 3,
+  kFollow = 4,  ///< All numeric keys of a scope, now and as they arrive, until kUnfollow.
+  kUnfollow = 5,
+  kRankAndSize = 6,      ///< key "host:local_rank"; answered once the launcher knows.
+  kWorkerAddresses = 7,  ///< key "host:local_rank"; value: typed content, without the key.
 };
 
 /// A relay's request to the store. Ids rise, and answers repeat them. kWorkerAddresses: `value` is

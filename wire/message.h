@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "rendezvous/kv_upstream.h"
 #include "rendezvous/relay_stats.h"
 #include "wire/directory.h"
 #include "wire/elastic.h"
@@ -271,21 +272,10 @@ struct Signal {
   bool operator==(const Signal&) const = default;
 };
 
-/// The values are wire format.
-enum class KvOperation : uint8_t {
-  kPut = 1,
-  kGet = 2,  ///< Answered at once, with 200 or 404.
-  kDelete = 3,
-  kFollow = 4,  ///< All numeric keys of a scope, now and as they arrive, until kUnfollow.
-  kUnfollow = 5,
-  kRankAndSize = 6,      ///< key "host:local_rank"; answered once the launcher knows.
-  kWorkerAddresses = 7,  ///< key "host:local_rank"; value: typed content, without the key.
-};
-
 /// Agent to launcher: a request of a worker that the relay cannot answer itself.
 struct KvRequest {
   uint64_t id = 0;  ///< Chosen by the agent, increasing; the reply repeats it.
-  KvOperation operation = KvOperation::kGet;
+  KvOp operation = KvOp::kGet;
   int32_t rank = -1;  ///< The asking worker; -1: the relay itself.
   std::string scope;
   std::string key;

@@ -367,8 +367,7 @@ template <typename Io>
 void Fields(Io& io, FieldsOf<Io, KvRequest> request) {
   io.Word("id", request.id);
   io.Int("operation", request.operation,
-         {static_cast<int64_t>(KvOperation::kPut),
-          static_cast<int64_t>(KvOperation::kWorkerAddresses)});
+         {static_cast<int64_t>(KvOp::kPut), static_cast<int64_t>(KvOp::kWorkerAddresses)});
   io.Int("rank", request.rank, kWorkersOrNone);
   io.Piece("scope_bytes", request.scope, kMaxKvNames);
   io.Piece("key_bytes", request.key, kMaxKvNames);

@@ -7,29 +7,6 @@
 #include "base/log.h"
 
 namespace hvdray {
-namespace {
-
-KvOp OpOf(wire::KvOperation operation) {
-  switch (operation) {
-    case wire::KvOperation::kPut:
-      return KvOp::kPut;
-    case wire::KvOperation::kGet:
-      return KvOp::kGet;
-    case wire::KvOperation::kDelete:
-      return KvOp::kDelete;
-    case wire::KvOperation::kFollow:
-      return KvOp::kFollow;
-    case wire::KvOperation::kUnfollow:
-      return KvOp::kUnfollow;
-    case wire::KvOperation::kRankAndSize:
-      return KvOp::kRankAndSize;
-    case wire::KvOperation::kWorkerAddresses:
-      return KvOp::kWorkerAddresses;
-  }
-  return KvOp::kGet;
-}
-
-}  // namespace
 
 wire::Message ReplyOf(KvAnswer answer, bool takes_deflated) {
   wire::KvReply reply;
@@ -53,7 +30,7 @@ KvQuestion QuestionOf(Generation generation, wire::KvRequest request) {
   KvQuestion question;
   question.id = request.id;
   question.generation = generation;
-  question.op = OpOf(request.operation);
+  question.op = request.operation;
   question.rank = request.rank;
   question.scope = std::move(request.scope);
   question.key = std::move(request.key);

@@ -126,7 +126,7 @@ TEST_F(ElasticAgentSessionTest, NoticeReachesTheAddressThatTheWorkerRegistered) 
   link_->Send({1, start});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return text_.find('\n') != std::string::npos; }));
   ASSERT_TRUE(text_.starts_with("HTTP/1.1 200")) << text_;
-  EXPECT_EQ(Received<wire::KvRequest>()[0].operation, wire::KvOperation::kWorkerAddresses);
+  EXPECT_EQ(Received<wire::KvRequest>()[0].operation, KvOp::kWorkerAddresses);
   link_->Send({1, wire::Notify{.worker = 5, .timestamp = 1'700'000'000}});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return service.HasVisitor(); }));
 }

@@ -287,7 +287,7 @@ TEST_F(AgentSessionTest, RequestOfAWorkerBecomesAQuestionAndTheReplyItsAnswer) {
   link_->Send({1, start});
   ASSERT_TRUE(WaitForSome<wire::KvRequest>());
   const wire::KvRequest request = Received<wire::KvRequest>()[0];
-  EXPECT_EQ(request.operation, wire::KvOperation::kPut);
+  EXPECT_EQ(request.operation, KvOp::kPut);
   EXPECT_EQ(request.scope, "global");
   EXPECT_EQ(request.key, "7");
   EXPECT_EQ(request.value, "hello");
@@ -318,7 +318,7 @@ TEST_F(AgentSessionTest, ALargeValueTravelsDeflatedWhereTheLauncherTakesIt) {
   link_->Send({1, wire::KvReply{put.id, 200, "7", ""}});
   ASSERT_TRUE(WaitForSome<wire::KvRequest>(2));
   const wire::KvRequest follow = Received<wire::KvRequest>()[1];
-  EXPECT_EQ(follow.operation, wire::KvOperation::kFollow);
+  EXPECT_EQ(follow.operation, KvOp::kFollow);
   link_->Send({1, wire::KvReply{follow.id, 200, "8", put.value, put.inflated_bytes}});
   ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
   EXPECT_NE(text_.find("Content-Length: 50000"), std::string::npos) << text_;

@@ -21,7 +21,7 @@ class KvBridgeTest : public testing::Test, public AgentLinks {
   bool HasControlRoom(int agent) const override { return agent != full_; }
   bool TakesDeflated(int agent) const override { return agent != old_; }
 
-  void Ask(int agent, wire::KvOperation operation, std::string key = {}, std::string value = {},
+  void Ask(int agent, KvOp operation, std::string key = {}, std::string value = {},
            uint32_t inflated_bytes = 0) {
     bridge_.OnRequest(
         agent, 1,
@@ -44,12 +44,12 @@ class KvBridgeTest : public testing::Test, public AgentLinks {
 };
 
 TEST_F(KvBridgeTest, AnAgentWithoutRoomGetsItsValuesLaterAndInOrder) {
-  Ask(1, wire::KvOperation::kFollow);
-  Ask(2, wire::KvOperation::kFollow);
+  Ask(1, KvOp::kFollow);
+  Ask(2, KvOp::kFollow);
   full_ = 1;
-  Ask(0, wire::KvOperation::kPut, "0", "first");
+  Ask(0, KvOp::kPut, "0", "first");
   full_ = -1;
-  Ask(0, wire::KvOperation::kPut, "1", "second");
+  Ask(0, KvOp::kPut, "1", "second");
   EXPECT_EQ(ValuesOf(1), Texts{}) << "what came later does not overtake";
   EXPECT_EQ(ValuesOf(2), (Texts{"first", "second"})) << "nor do the others wait";
   bridge_.OnRoom(1);
@@ -59,9 +59,9 @@ TEST_F(KvBridgeTest, AnAgentWithoutRoomGetsItsValuesLaterAndInOrder) {
 }
 
 TEST_F(KvBridgeTest, NothingIsKeptForAnAgentThatIsLost) {
-  Ask(1, wire::KvOperation::kFollow);
+  Ask(1, KvOp::kFollow);
   full_ = 1;
-  Ask(0, wire::KvOperation::kPut, "0", "value");
+  Ask(0, KvOp::kPut, "0", "value");
   bridge_.DropAgent(1);
   full_ = -1;
   bridge_.OnRoom(1);
@@ -72,9 +72,9 @@ TEST_F(KvBridgeTest, ADeflatedValueTravelsAsItIsAndPlainToAnOldAgent) {
   const std::string value(100'000, '\0');
   const std::string deflated = Deflate(value).value();
   old_ = 2;
-  Ask(1, wire::KvOperation::kFollow);
-  Ask(2, wire::KvOperation::kFollow);
-  Ask(0, wire::KvOperation::kPut, "0", deflated, 100'000);
+  Ask(1, KvOp::kFollow);
+  Ask(2, KvOp::kFollow);
+  Ask(0, KvOp::kPut, "0", deflated, 100'000);
   EXPECT_EQ(ValuesOf(1), Texts{deflated});
   EXPECT_EQ(ValuesOf(2), Texts{value});
   EXPECT_LT(bridge_.store().stored_bytes(), 1'000U);
@@ -82,13 +82,13 @@ TEST_F(KvBridgeTest, ADeflatedValueTravelsAsItIsAndPlainToAnOldAgent) {
 
 TEST_F(KvBridgeTest, AnAgentsNonsenseIsAnEmptyValue) {
   old_ = 1;
-  Ask(0, wire::KvOperation::kPut, "0", "no stream of zlib", 100'000);
-  Ask(1, wire::KvOperation::kGet, "0");
+  Ask(0, KvOp::kPut, "0", "no stream of zlib", 100'000);
+  Ask(1, KvOp::kGet, "0");
   EXPECT_EQ(ValuesOf(1), Texts{""});
 }
 
 TEST_F(KvBridgeTest, AValueThatWouldBeTooLargeIsRefused) {
-  Ask(0, wire::KvOperation::kPut, "0", "small", (16U << 20) + 1);
+  Ask(0, KvOp::kPut, "0", "small", (16U << 20) + 1);
   ASSERT_EQ(sent_.size(), 1U);
   EXPECT_EQ(sent_[0].second.status, 413);
 }
@@ -118,13 +118,13 @@ class HeldRanksTest : public testing::Test, public AgentLinks {
   bool HasControlRoom(int /*agent*/) const override { return true; }
   bool TakesDeflated(int /*agent*/) const override { return true; }
 
-  void Ask(int agent, uint64_t id, wire::KvOperation operation, int worker, std::string scope,
-           std::string key, std::string value = {}) {
+  void Ask(int agent, uint64_t id, KvOp operation, int worker, std::string scope, std::string key,
+           std::string value = {}) {
     kv_->OnRequest(agent, generation_,
                    {id, operation, worker, std::move(scope), std::move(key), std::move(value)});
   }
   void AskRank(int agent, uint64_t id, int worker, std::string slot) {
-    Ask(agent, id, wire::KvOperation::kRankAndSize, worker, "rank_and_size", std::move(slot));
+    Ask(agent, id, KvOp::kRankAndSize, worker, "rank_and_size", std::move(slot));
   }
   void Publish(Generation generation, std::vector<HostSlots> hosts) {
     int slots = 0;
@@ -161,17 +161,17 @@ TEST_F(HeldRanksTest, WhoAsksForARankWaitsForTheNextGeneration) {
 TEST_F(HeldRanksTest, AddressesAreToldAndHeldUntilTheBarrierOpens) {
   Make(KvBridge::Hold::kRanksAndBarrier);
   Publish(1, {{"a", 1}, {"b", 1}});
-  Ask(0, 1, wire::KvOperation::kFollow, -1, "global", "");
+  Ask(0, 1, KvOp::kFollow, -1, "global", "");
   EXPECT_TRUE(Said().empty());
-  Ask(1, 2, wire::KvOperation::kPut, 71, "global", "rank_1", "host");
+  Ask(1, 2, KvOp::kPut, 71, "global", "rank_1", "host");
   EXPECT_TRUE(met_.empty()) << "a name is no address";
-  Ask(1, 3, wire::KvOperation::kPut, 71, "global", "1", "there");
-  Ask(1, 4, wire::KvOperation::kPut, 71, "local_b", "0", "");
+  Ask(1, 3, KvOp::kPut, 71, "global", "1", "there");
+  Ask(1, 4, KvOp::kPut, 71, "local_b", "0", "");
   EXPECT_EQ(met_, (std::vector<std::pair<int, uint32_t>>{{71, 1}}));
   EXPECT_EQ(Said(), (Texts{"1: 2 200  in 1", "1: 3 200  in 1", "1: 4 200  in 1"}));
   kv_->OpenBarrier();
   EXPECT_EQ(Said(), (Texts{"0: 1 200 there in 1", "0: 1 404  in 1"}));
-  Ask(1, 5, wire::KvOperation::kPut, 71, "global", "1", "again");
+  Ask(1, 5, KvOp::kPut, 71, "global", "1", "again");
   EXPECT_EQ(met_.size(), 1u) << "the meeting is over";
 }
 
@@ -179,14 +179,14 @@ TEST_F(HeldRanksTest, WhoHasLeftTheLastScopeIsTold) {
   constexpr const char* kLast = "cross_0_process_set_hash_ab12";
   Make(KvBridge::Hold::kRanksAndBarrier);
   Publish(1, {{"a", 1}, {"b", 1}});
-  Ask(1, 1, wire::KvOperation::kDelete, 71, "cross_0", "1");
-  Ask(1, 2, wire::KvOperation::kPut, 71, kLast, "1", "there");
+  Ask(1, 1, KvOp::kDelete, 71, "cross_0", "1");
+  Ask(1, 2, KvOp::kPut, 71, kLast, "1", "there");
   EXPECT_TRUE(connected_.empty());
-  Ask(1, 3, wire::KvOperation::kDelete, 71, kLast, "1");
+  Ask(1, 3, KvOp::kDelete, 71, kLast, "1");
   EXPECT_EQ(connected_, std::vector<int>{71});
   Publish(2, {{"a", 1}, {"b", 1}});
   generation_ = 1;
-  Ask(0, 4, wire::KvOperation::kDelete, 70, kLast, "0");
+  Ask(0, 4, KvOp::kDelete, 70, kLast, "0");
   EXPECT_EQ(connected_.size(), 1u) << "of a generation that is over";
 }
 
@@ -236,19 +236,19 @@ TEST_F(HeldRanksTest, ClosingRemovesThoseThatWaitAndThoseThatAskLater) {
 
 TEST_F(HeldRanksTest, RegistrationsCountForWorkersThatThereAre) {
   kv_->Admit("a", 0);
-  Ask(3, 1, wire::KvOperation::kWorkerAddresses, 5, "worker_addresses", "a:0", "eth0 10.0.0.5:1\n");
-  Ask(3, 2, wire::KvOperation::kWorkerAddresses, 6, "worker_addresses", "z:0", "eth0 10.0.0.5:1\n");
+  Ask(3, 1, KvOp::kWorkerAddresses, 5, "worker_addresses", "a:0", "eth0 10.0.0.5:1\n");
+  Ask(3, 2, KvOp::kWorkerAddresses, 6, "worker_addresses", "z:0", "eth0 10.0.0.5:1\n");
   EXPECT_EQ(registered_, std::vector<int>{5});
   EXPECT_TRUE(Said().empty());
 }
 
 TEST_F(HeldRanksTest, KeysAreTheStoresAndOfOneGeneration) {
   Publish(1, {{"a", 2}});
-  Ask(3, 1, wire::KvOperation::kPut, 5, "global", "0", "v");
-  Ask(4, 1, wire::KvOperation::kGet, 6, "global", "0");
+  Ask(3, 1, KvOp::kPut, 5, "global", "0", "v");
+  Ask(4, 1, KvOp::kGet, 6, "global", "0");
   EXPECT_EQ(Said(), (Texts{"3: 1 200  in 1", "4: 1 200 v in 1"}));
   Publish(2, {{"a", 2}});
-  Ask(4, 2, wire::KvOperation::kGet, 6, "global", "0");
+  Ask(4, 2, KvOp::kGet, 6, "global", "0");
   EXPECT_EQ(Said(), Texts{"4: 2 404  in 2"});
 }
 
@@ -258,7 +258,7 @@ TEST_F(HeldRanksTest, InAGangNobodyWaits) {
   AskRank(3, 7, 5, "a:1");
   EXPECT_EQ(Said(), Texts{"3: 7 200 1,2,1,2,0,1 in 1"});
   EXPECT_TRUE(asked_.empty());
-  Ask(3, 8, wire::KvOperation::kWorkerAddresses, 5, "worker_addresses", "a:1", "eth0 10.0.0.5:1\n");
+  Ask(3, 8, KvOp::kWorkerAddresses, 5, "worker_addresses", "a:1", "eth0 10.0.0.5:1\n");
   EXPECT_TRUE(registered_.empty());
   Said();
   kv_->Close();

@@ -201,7 +201,7 @@ TEST_F(LauncherTest, KeysTravelBetweenHosts) {
         wire::KvRequest request;
         request.id = 1;
         request.scope = "global";
-        request.operation = host == "a" ? wire::KvOperation::kPut : wire::KvOperation::kFollow;
+        request.operation = host == "a" ? KvOp::kPut : KvOp::kFollow;
         request.key = host == "a" ? "0" : "";
         request.value = host == "a" ? "address" : "";
         self.Send(message.generation, request);

@@ -34,7 +34,7 @@ TEST_F(WorkerGuardTest, AnAgentSpeaksForTheWorkersThatItWasGivenOnly) {
       Bytes(2, 70'000, 1),
       {2, wire::Credit{70'000, wire::StreamId::kStdin, 1}},
       {2, wire::WorkerArrived{70'000}},
-      {2, wire::KvRequest{1, wire::KvOperation::kRankAndSize, 70'000, "", "h:0", ""}},
+      {2, wire::KvRequest{1, KvOp::kRankAndSize, 70'000, "", "h:0", ""}},
   };
   for (const wire::Message& message : messages) {
     EXPECT_TRUE(Check(4, message).ok()) << wire::NameOf(wire::TypeOf(message.body));
@@ -77,7 +77,7 @@ TEST_F(WorkerGuardTest, AWorkerThatOutlivesItsGenerationMaySpeakInBoth) {
 TEST_F(WorkerGuardTest, WhatSpeaksOfNoWorkerIsAnybodys) {
   EXPECT_TRUE(Check(9, {0, wire::HostLeaving{1000}}).ok());
   EXPECT_TRUE(Check(9, {2, wire::ConnectionsBroken{}}).ok());
-  EXPECT_TRUE(Check(9, {1, wire::KvRequest{1, wire::KvOperation::kFollow, -1, "s", "", ""}}).ok());
+  EXPECT_TRUE(Check(9, {1, wire::KvRequest{1, KvOp::kFollow, -1, "s", "", ""}}).ok());
 }
 
 TEST_F(WorkerGuardTest, MoreOutputThanWasGrantedIsAViolation) {

@@ -61,7 +61,7 @@ TEST_F(LinkSocketTest, EveryMessageArrivesInOrderWithinItsLane) {
   Greet();
   std::vector<Message> control;
   for (uint32_t i = 0; i < 1000; ++i) {
-    control.push_back({1, KvRequest{i, KvOperation::kGet, 0, "scope", std::to_string(i), ""}});
+    control.push_back({1, KvRequest{i, KvOp::kGet, 0, "scope", std::to_string(i), ""}});
     agent_.link->Send(control.back());
   }
   ASSERT_TRUE(RunUntil(*loop_, [&] { return launcher_.messages.size() == 1001; }));

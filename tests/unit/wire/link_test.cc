@@ -320,8 +320,8 @@ TEST_F(LinkTest, ControlOvertakesOutputThatIsStillHere) {
   const std::string block(kMaxOutput, 'x');
   for (int i = 0; i < 10; ++i) link_->Send({1, Output{0, StreamId::kStdout, false, block}});
   link_->Send({1, GenerationStopped{}});
-  link_->Send({1, KvRequest{1, KvOperation::kPut, 0, "s", "1", "v"}});
-  link_->Send({1, KvRequest{2, KvOperation::kPut, 0, "s", "2", "v"}});
+  link_->Send({1, KvRequest{1, KvOp::kPut, 0, "s", "1", "v"}});
+  link_->Send({1, KvRequest{2, KvOp::kPut, 0, "s", "2", "v"}});
   wire_->Drain();
   const std::vector<Message> sent = Sent();
   ASSERT_EQ(sent.size(), 13u);
@@ -384,7 +384,7 @@ TEST_F(LinkTest, AnswersToWhatCameTogetherLeaveTogether) {
   (void)wire->TakeSent();
   std::string requests;
   for (uint64_t id = 0; id < 10; ++id) {
-    requests += Bytes({1, KvRequest{id, KvOperation::kGet, 0, "s", "k", ""}});
+    requests += Bytes({1, KvRequest{id, KvOp::kGet, 0, "s", "k", ""}});
   }
   wire->Deliver(requests);
   wire_ = wire;

@@ -512,7 +512,7 @@ TEST(StartGenerationCodecTest, ModulesAreNamedOnlyWhereThereAreAny) {
 }
 
 TEST(KvCodecTest, ValueOf16MiBTravelsAndALargerOneIsNeitherSentNorTaken) {
-  Message put{1, KvRequest{1, KvOperation::kPut, 0, "scope", "key", std::string(kMaxKvValue, 'v')}};
+  Message put{1, KvRequest{1, KvOp::kPut, 0, "scope", "key", std::string(kMaxKvValue, 'v')}};
   EXPECT_EQ(DecodeWhole(EncodeMessage(put).value()).value(), put);
   std::get<KvRequest>(put.body).value += 'v';
   EXPECT_EQ(EncodeMessage(put).status().code(), ErrorCode::kInternal);
@@ -526,7 +526,7 @@ TEST(KvCodecTest, ADeflatedValueSaysItsSizeAndAPlainOneSaysNothing) {
   EXPECT_NE(frame.find(R"("inflated_bytes":139264)"), std::string::npos);
   const Message plain{1, KvReply{3, 200, "0", "value"}};
   EXPECT_EQ(EncodeMessage(plain, kMaxVersion).value().find("inflated"), std::string::npos);
-  const Message asked{1, KvRequest{3, KvOperation::kPut, 0, "global", "0", "zlib's", 139'264}};
+  const Message asked{1, KvRequest{3, KvOp::kPut, 0, "global", "0", "zlib's", 139'264}};
   for (const Message& message : {deflated, plain, asked}) {
     EXPECT_EQ(DecodeWhole(EncodeMessage(message).value()).value(), message);
   }
@@ -534,8 +534,8 @@ TEST(KvCodecTest, ADeflatedValueSaysItsSizeAndAPlainOneSaysNothing) {
 
 TEST(KvCodecTest, NamesThatAreTooLongAreNeitherSentNorTaken) {
   const std::string name(kMaxKvNames, 'n');
-  EXPECT_TRUE(EncodeMessage({1, KvRequest{1, KvOperation::kGet, 0, name, "", ""}}).ok());
-  EXPECT_FALSE(EncodeMessage({1, KvRequest{1, KvOperation::kGet, 0, name, "k", ""}}).ok());
+  EXPECT_TRUE(EncodeMessage({1, KvRequest{1, KvOp::kGet, 0, name, "", ""}}).ok());
+  EXPECT_FALSE(EncodeMessage({1, KvRequest{1, KvOp::kGet, 0, name, "k", ""}}).ok());
   EXPECT_FALSE(EncodeMessage({1, KvReply{1, 200, name + "k", ""}}).ok());
   EXPECT_TRUE(IsRefused(MessageType::kKvReply, R"({"key_bytes":16385})", name + "kv"));
   EXPECT_TRUE(
@@ -545,7 +545,7 @@ TEST(KvCodecTest, NamesThatAreTooLongAreNeitherSentNorTaken) {
 TEST(KvCodecTest, NamesAndValueKeepEveryByte) {
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
-  const Message put{1, KvRequest{1, KvOperation::kPut, -1, all, all, all}};
+  const Message put{1, KvRequest{1, KvOp::kPut, -1, all, all, all}};
   EXPECT_EQ(DecodeWhole(EncodeMessage(put).value()).value(), put);
   const Message reply{1, KvReply{1, 404, all, all}};
   EXPECT_EQ(DecodeWhole(EncodeMessage(reply).value()).value(), reply);

@@ -129,7 +129,7 @@ inline std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"stdin", {3, Stdin{2, true, "last line"}}},
       {"signal", {3, Signal{-1, 15}}},
       {"kv_request",
-       {3, KvRequest{UINT64_MAX, KvOperation::kPut, 2, "global", "k\xff", std::string("v\0w", 3)}}},
+       {3, KvRequest{UINT64_MAX, KvOp::kPut, 2, "global", "k\xff", std::string("v\0w", 3)}}},
       {"kv_reply", {0xffffffff, KvReply{7, 404, "12", "value"}}},
       {"kv_reset", {4, KvReset{}}},
       {"stop_generation", {4, StopGeneration{5000}}},
