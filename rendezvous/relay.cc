@@ -39,12 +39,7 @@ class Relay::Port final : public HttpServer::Owner {
 };
 
 Relay::Relay(Loop& loop, Relay::Options options, KvUpstream& upstream)
-    : loop_(loop),
-      options_(options),
-      checker_(::getuid()),
-      core_(RelayCoreOptions{options_.kv_hold, options_.cache_bytes, options_.is_mesh_kept,
-                             options_.is_barrier_held}),
-      upstream_(upstream) {}
+    : loop_(loop), options_(options), checker_(::getuid()), core_(options_), upstream_(upstream) {}
 
 Relay::~Relay() = default;
 

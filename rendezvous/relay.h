@@ -26,14 +26,8 @@ namespace hvdray {
 /// Threads: the loop's.
 class Relay {
  public:
-  /// The launcher's settings for a relay.
-  struct Options {
-    /// How long a GET waits for a missing value. Horovod's client has no read timeout.
-    Duration kv_hold{std::chrono::seconds(1)};
-    size_t cache_bytes = size_t{1} << 30;
-    bool is_mesh_kept = false;     ///< As in RelayCoreOptions.
-    bool is_barrier_held = false;  ///< As in RelayCoreOptions.
-    bool is_peer_checked = true;   ///< Accept only processes of this user and of root.
+  struct Options : RelayCoreOptions {
+    bool is_peer_checked = true;  ///< Accept only processes of this user and of root.
   };
 
   /// Loop and `upstream` outlive the relay.

@@ -23,9 +23,10 @@
 
 namespace hvdray {
 
-/// The launcher's settings for a relay core.
+/// The launcher's settings for a relay.
 struct RelayCoreOptions {
-  Duration kv_hold{std::chrono::seconds(1)};  ///< How long a GET waits for a missing value.
+  /// How long a GET waits for a missing value. Horovod's client has no read timeout.
+  Duration kv_hold{std::chrono::seconds(1)};
   size_t cache_bytes = size_t{1} << 30;
   /// Records where the meshes of the generation listen (mesh()); for elastic jobs.
   bool is_mesh_kept = false;
