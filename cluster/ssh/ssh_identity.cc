@@ -186,16 +186,4 @@ SshIdentity LoadSshIdentity(const std::string& path) {
   return identity;
 }
 
-Status CheckSshIdentityFile(const std::string& path, const std::string& agent_socket) {
-  const SshIdentity identity = LoadSshIdentity(path);
-  if (!identity.exists) {
-    return {ErrorCode::kFileUnreadable, fmt::format("{}: no such private key", path)};
-  }
-  HVDRAY_RETURN_IF_ERROR(identity.problem);
-  if (!identity.facts.is_encrypted || !agent_socket.empty()) return {};
-  return {ErrorCode::kSpecInvalid,
-          fmt::format("{}: the private key is encrypted and no ssh-agent is running", path),
-          fmt::format("eval $(ssh-agent) && ssh-add {}", path)};
-}
-
 }  // namespace hvdray

@@ -57,11 +57,6 @@ struct SshIdentity {
 /// kSpecInvalid (not a key, or readable by others; names the mode).
 SshIdentity LoadSshIdentity(const std::string& path);
 
-/// Checks a key that the user names before any connection, so that certain failures show early. An
-/// encrypted key passes when `agent_socket` is set, since the agent may hold it. Blocks on the
-/// disk. Errors: kFileUnreadable, kSpecInvalid.
-Status CheckSshIdentityFile(const std::string& path, const std::string& agent_socket);
-
 }  // namespace hvdray
 
 #endif  // HVDRAY_CLUSTER_SSH_SSH_IDENTITY_H_

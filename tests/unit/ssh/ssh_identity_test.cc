@@ -102,35 +102,31 @@ TEST_F(SshIdentityFileTest, AKeyOfOnesOwnIsRead) {
   EXPECT_TRUE(identity.problem.ok());
   EXPECT_EQ(identity.facts.type, SshKeyType::kEd25519);
   EXPECT_FALSE(identity.has_certificate);
-  EXPECT_TRUE(CheckSshIdentityFile(path, "").ok());
 }
 
 TEST_F(SshIdentityFileTest, AKeyThatOthersCanReadIsRefusedWithFileAndMode) {
   const std::string path = Write("k", OpenSshKey("none", "ssh-ed25519"), 0644);
-  const Status status = CheckSshIdentityFile(path, "");
-  EXPECT_EQ(status.code(), ErrorCode::kSpecInvalid);
-  EXPECT_NE(status.message().find(path), std::string::npos);
-  EXPECT_NE(status.message().find("0644"), std::string::npos);
-  EXPECT_EQ(status.hint(), "chmod 600 " + path);
-  EXPECT_EQ(LoadSshIdentity(path).text, "") << "not to be used by mistake";
+  const SshIdentity identity = LoadSshIdentity(path);
+  EXPECT_EQ(identity.problem.code(), ErrorCode::kSpecInvalid);
+  EXPECT_NE(identity.problem.message().find(path), std::string::npos);
+  EXPECT_NE(identity.problem.message().find("0644"), std::string::npos);
+  EXPECT_EQ(identity.problem.hint(), "chmod 600 " + path);
+  EXPECT_EQ(identity.text, "") << "not to be used by mistake";
 }
 
 TEST_F(SshIdentityFileTest, MissingDirectoriesAndNonsenseHaveTheirOwnErrors) {
-  EXPECT_EQ(CheckSshIdentityFile(directory_ / "none", "").code(), ErrorCode::kFileUnreadable);
-  EXPECT_EQ(CheckSshIdentityFile(directory_.path(), "").code(), ErrorCode::kFileUnreadable);
-  EXPECT_EQ(CheckSshIdentityFile(Write("k", "hello\n", 0600), "").code(), ErrorCode::kSpecInvalid);
-  EXPECT_EQ(CheckSshIdentityFile(Write("big", std::string(100'000, 'x'), 0600), "").code(),
-            ErrorCode::kSpecInvalid);
+  const auto problem = [](const std::string& path) { return LoadSshIdentity(path).problem.code(); };
+  EXPECT_EQ(problem(directory_.path()), ErrorCode::kFileUnreadable);
+  EXPECT_EQ(problem(Write("k", "hello\n", 0600)), ErrorCode::kSpecInvalid);
+  EXPECT_EQ(problem(Write("big", std::string(100'000, 'x'), 0600)), ErrorCode::kSpecInvalid);
   EXPECT_FALSE(LoadSshIdentity(directory_ / "none").exists);
 }
 
-TEST_F(SshIdentityFileTest, AnEncryptedKeyNeedsAnAgent) {
+TEST_F(SshIdentityFileTest, AnEncryptedKeyIsRead) {
   const std::string path = Write("k", OpenSshKey("aes256-ctr", "ssh-ed25519"), 0600);
-  const Status status = CheckSshIdentityFile(path, "");
-  EXPECT_EQ(status.code(), ErrorCode::kSpecInvalid);
-  EXPECT_NE(status.message().find("encrypted"), std::string::npos);
-  EXPECT_NE(status.hint().find("ssh-add " + path), std::string::npos);
-  EXPECT_TRUE(CheckSshIdentityFile(path, "/run/agent").ok());
+  const SshIdentity identity = LoadSshIdentity(path);
+  EXPECT_TRUE(identity.problem.ok());
+  EXPECT_TRUE(identity.facts.is_encrypted);
 }
 
 TEST_F(SshIdentityFileTest, ThePublicFileFillsInWhatPemDoesNotTell) {
