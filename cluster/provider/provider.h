@@ -35,8 +35,10 @@ constexpr std::string_view KindWord(ClusterNodeKind kind) {
 
 enum class CloudState : uint8_t { kPending, kRunning, kStopping, kStopped, kEnding };
 
-/// "pending", "running", "stopping", "stopped" or "ending".
-std::string_view CloudStateWord(CloudState state);
+constexpr std::string_view CloudStateWord(CloudState state) {
+  constexpr std::string_view kWords[] = {"pending", "running", "stopping", "stopped", "ending"};
+  return kWords[static_cast<size_t>(state)];
+}
 
 /// A machine of the cluster. Value type.
 struct CloudNode {
@@ -65,8 +67,10 @@ struct ProviderStep {
   std::string detail;  ///< What is in it, or why it is kept.
 };
 
-/// "keep", "create", "change" or "delete".
-std::string_view ActionWord(ProviderStep::Action action);
+constexpr std::string_view ActionWord(ProviderStep::Action action) {
+  constexpr std::string_view kWords[] = {"keep", "create", "change", "delete"};
+  return kWords[static_cast<size_t>(action)];
+}
 
 /// What Prepare() would do, for `up --dry-run`.
 struct ProviderPlan {
