@@ -14,8 +14,6 @@
 #include "rendezvous/kv_upstream.h"
 #include "rendezvous/relay_stats.h"
 #include "wire/directory.h"
-#include "wire/elastic.h"
-#include "wire/host_facts.h"
 #include "wire/inspection.h"
 #include "wire/object.h"
 #include "wire/probe.h"
@@ -72,6 +70,42 @@ enum class MessageType : uint16_t {
 
 /// kChannel: the worker's channel (docs/channel.md), in both directions; from version 2 on.
 enum class StreamId : uint8_t { kStdin = 0, kStdout = 1, kStderr = 2, kChannel = 3 };
+
+/// One IPv4 address of an interface.
+struct InterfaceAddress {
+  std::string address;  ///< "10.0.0.5"
+  int prefix_length = 0;
+  bool operator==(const InterfaceAddress&) const = default;
+};
+
+/// A network interface that is up and has an IPv4 address, or loopback.
+struct InterfaceFacts {
+  std::string name;
+  std::vector<InterfaceAddress> addresses;  ///< In the kernel's order; Gloo uses the first.
+  bool is_up = false;
+  bool is_loopback = false;
+  bool is_virtual = false;  ///< Bridge, veth, tunnel and the like.
+  int64_t speed_mbps = 0;   ///< 0: unknown.
+  bool has_default_route = false;
+  bool operator==(const InterfaceFacts&) const = default;
+};
+
+/// What an agent knows about its host. Sent with the first frame, so that no fact costs a round
+/// trip.
+struct HostFacts {
+  std::string host_name;   ///< gethostname()
+  std::string machine;     ///< uname -m
+  std::string system;      ///< uname -s
+  uint32_t cpu_count = 0;  ///< CPUs that this process may run on.
+  uint32_t agent_pid = 0;
+  uint16_t offered_port = 0;  ///< Reserved for MASTER_PORT of the first generation.
+  uint16_t probe_port = 0;    ///< Accepts connections until the first generation starts; 0: none.
+  bool measures = false;      ///< This agent takes a Probe with a token.
+  uint64_t open_file_limit = 0;  ///< The hard limit.
+  std::string cleanup;           ///< How orphans are found: "cgroup" or "subreaper".
+  std::vector<InterfaceFacts> interfaces;
+  bool operator==(const HostFacts&) const = default;
+};
 
 /// The first frame in each direction. Its layout never changes.
 struct Hello {
@@ -326,6 +360,55 @@ struct Bye {
   uint16_t code = 0;  ///< An ErrorCode.
   std::string text;   ///< The reason, for people.
   bool operator==(const Bye&) const = default;
+};
+
+// Elastic jobs, whose gangs change while workers run.
+
+/// Launcher to agent: shut the connections between running workers of the header's generation, and
+/// nothing else. Idempotent. Answered by ConnectionsBroken.
+struct BreakConnections {
+  bool operator==(const BreakConnections&) const = default;
+};
+
+/// Agent to launcher: the result of BreakConnections. agent/connection_breaker.h defines the
+/// counts.
+struct ConnectionsBroken {
+  uint32_t shut = 0;
+  uint32_t destroyed = 0;
+  uint32_t refused = 0;
+  uint32_t took_us = 0;  ///< Microseconds.
+  std::string why;       ///< Why the first one was refused; empty: none was.
+  std::string hint;      ///< What would allow it.
+  bool operator==(const ConnectionsBroken&) const = default;
+};
+
+/// Launcher to agent: tell this worker that the set of hosts has changed. May be lost.
+struct Notify {
+  int32_t worker = 0;
+  int64_t timestamp = 0;  ///< Seconds since 1970; increases from notice to notice.
+  uint8_t code = 3;       ///< Horovod's HostUpdateResult: 1 removed, 2 added, 3 both.
+  bool operator==(const Notify&) const = default;
+};
+
+/// Agent to launcher: this host will leave the job. This is not a failure.
+struct HostLeaving {
+  uint32_t in_ms = 0;
+  bool operator==(const HostLeaving&) const = default;
+};
+
+/// Agent to launcher: a worker whose generation is not published yet has reached hvd.init(). Its
+/// first PUT is held.
+struct WorkerArrived {
+  int32_t worker = 0;
+  bool operator==(const WorkerArrived&) const = default;
+};
+
+/// Launcher to agent: stop only these workers, by SIGTERM, grace and SIGKILL. Unknown ones are
+/// ignored.
+struct StopWorkers {
+  std::vector<int32_t> workers;
+  uint32_t grace_ms = 0;
+  bool operator==(const StopWorkers&) const = default;
 };
 
 using Body =
