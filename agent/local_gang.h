@@ -14,13 +14,13 @@
 #include <utility>
 
 #include "agent/cgroup.h"
-#include "agent/error_clock.h"
 #include "agent/fork_server.h"
 #include "agent/gang_environment.h"
 #include "agent/object_store.h"
 #include "agent/orphans.h"
 #include "agent/output_pump.h"
 #include "agent/stdin_pump.h"
+#include "agent/worker_error.h"
 #include "agent/worker_set.h"
 #include "base/loop.h"
 #include "wire/link.h"

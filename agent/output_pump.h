@@ -11,7 +11,7 @@
 #include <map>
 #include <optional>
 
-#include "agent/error_clock.h"
+#include "agent/worker_error.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "wire/link.h"

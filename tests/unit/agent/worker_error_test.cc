@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a worker's error began, and what it recorded of it.
-#include "agent/error_clock.h"
+#include "agent/worker_error.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/error_clock.h"
+#include "agent/worker_error.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>

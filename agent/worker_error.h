@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds when a worker's error began and what it says: ErrorClock from tracebacks on stderr,
+// When a worker's error began, and what it says: ErrorClock from tracebacks on stderr,
 // ErrorFile from the file that torch's error handler writes. Memory is bounded for any input.
-#ifndef HVDRAY_AGENT_ERROR_CLOCK_H_
-#define HVDRAY_AGENT_ERROR_CLOCK_H_
+#ifndef HVDRAY_AGENT_WORKER_ERROR_H_
+#define HVDRAY_AGENT_WORKER_ERROR_H_
 
 #include <optional>
 #include <string>
@@ -54,4 +54,4 @@ class ErrorFile {
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_AGENT_ERROR_CLOCK_H_
+#endif  // HVDRAY_AGENT_WORKER_ERROR_H_
