@@ -14,6 +14,7 @@
 
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/job/value_text.h"
 
 namespace hvdray {
 namespace {
@@ -326,12 +327,6 @@ Cause UnreportedCause(Status error) {
 
 std::string NameOf(const WorkerRecord& worker) {
   return fmt::format("rank {} on host {}", worker.rank, worker.host);
-}
-
-std::string ShowDuration(Duration duration) {
-  const double seconds = std::chrono::duration<double>(duration).count();
-  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1000);
-  return seconds < 100 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
 void AddLateFault(Verdict& verdict, const Event& event) {

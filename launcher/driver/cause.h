@@ -114,8 +114,6 @@ Cause UnreportedCause(Status error);
 
 /// "rank 3 on host b".
 std::string NameOf(const WorkerRecord& worker);
-/// "30 s", "1.5 s", "200 ms".
-std::string ShowDuration(Duration duration);
 
 // Faults after the driver is done, while the last output is still being written: they turn success
 // into failure, and never hide an earlier failure. Pure.

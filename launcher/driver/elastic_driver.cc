@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/driver/cause.h"
+#include "launcher/job/value_text.h"
 
 namespace hvdray {
 namespace {

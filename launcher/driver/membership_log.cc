@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/driver/cause.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/job/value_text.h"
 
 namespace hvdray {
 namespace {

@@ -23,6 +23,7 @@
 #include "launcher/engine/object_feed.h"
 #include "launcher/engine/start_sequence.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/job/value_text.h"
 #include "launcher/report/event_log.h"
 
 namespace hvdray {

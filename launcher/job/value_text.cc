@@ -124,6 +124,12 @@ std::string FormatSeconds(Duration duration) {
   return text;
 }
 
+std::string ShowDuration(Duration duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1000);
+  return seconds < 100 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
 std::string FormatPythonFloat(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";

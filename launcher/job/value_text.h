@@ -37,6 +37,9 @@ Result<Duration> ParseDuration(std::string_view text);
 /// Seconds, as short as it is exact: "0.2", "30".
 std::string FormatSeconds(Duration duration);
 
+/// For messages, to three digits: "30 s", "1.5 s", "200 ms".
+std::string ShowDuration(Duration duration);
+
 /// As Python's str(float): the fewest digits that read back as the same value, "20.0", "1e-05".
 std::string FormatPythonFloat(double value);
 

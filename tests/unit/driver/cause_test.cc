@@ -61,14 +61,5 @@ TEST(CauseTest, KnowsSignalsWithoutAName) {
   EXPECT_EQ(InterruptedCause(120).error.message(), "stopped by signal 120");
 }
 
-TEST(ShowDurationTest, ChoosesTheUnit) {
-  EXPECT_EQ(ShowDuration(seconds(30)), "30 s");
-  EXPECT_EQ(ShowDuration(milliseconds(1500)), "1.5 s");
-  EXPECT_EQ(ShowDuration(milliseconds(200)), "200 ms");
-  EXPECT_EQ(ShowDuration(std::chrono::microseconds(1500)), "1.5 ms");
-  EXPECT_EQ(ShowDuration(seconds(86400)), "86400 s");
-  EXPECT_EQ(ShowDuration(Duration::zero()), "0 ms");
-}
-
 }  // namespace
 }  // namespace hvdray

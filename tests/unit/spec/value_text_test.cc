@@ -13,6 +13,7 @@
 namespace hvdray {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
@@ -47,6 +48,15 @@ TEST(FormatSecondsTest, IsShortAndExact) {
   for (const char* text : {"30", "0.2", "1.000000001", "5400"}) {
     EXPECT_EQ(FormatSeconds(*ParseDuration(text)), text);
   }
+}
+
+TEST(ShowDurationTest, ChoosesTheUnit) {
+  EXPECT_EQ(ShowDuration(seconds(30)), "30 s");
+  EXPECT_EQ(ShowDuration(milliseconds(1500)), "1.5 s");
+  EXPECT_EQ(ShowDuration(milliseconds(200)), "200 ms");
+  EXPECT_EQ(ShowDuration(microseconds(1500)), "1.5 ms");
+  EXPECT_EQ(ShowDuration(seconds(86400)), "86400 s");
+  EXPECT_EQ(ShowDuration(Duration::zero()), "0 ms");
 }
 
 TEST(ParseWholeTest, TakesDigitsWithASignWithinTheRange) {
