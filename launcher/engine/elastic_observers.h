@@ -15,6 +15,7 @@
 #include "launcher/job/elastic_policy.h"
 #include "launcher/report/event_log.h"
 #include "launcher/report/memberships.h"
+#include "launcher/report/record_writer.h"
 
 namespace hvdray {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/report/record_writer.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +12,6 @@
 
 #include "base/fd.h"
 #include "launcher/driver/elastic_replay.h"
-#include "launcher/report/event_log.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
