@@ -18,6 +18,7 @@
 #include "cmd/ray_passthrough.h"
 #include "launcher/cluster/down_driver.h"
 #include "launcher/cluster/lease.h"
+#include "launcher/job/exit_code.h"
 
 namespace hvdray {
 namespace {

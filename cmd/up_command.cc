@@ -22,6 +22,7 @@
 #include "cluster/provider/cloud_hosts.h"
 #include "cmd/cluster_file.h"
 #include "cmd/commands.h"
+#include "cmd/launch_plan.h"
 #include "cmd/managed_cluster.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/cluster/bootstrap_config.h"
@@ -29,6 +30,7 @@
 #include "launcher/cluster/cluster_run.h"
 #include "launcher/cluster/lease.h"
 #include "launcher/cluster/up_driver.h"
+#include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
 
 namespace hvdray {
