@@ -12,28 +12,10 @@
 #include <csignal>
 #include <utility>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
-
-// Calls `visit` with each line of `text`, until it returns true.
-template <typename Visit>
-void ForEachLine(std::string_view text, Visit visit) {
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    if (visit(text.substr(0, end)) || end == std::string_view::npos) return;
-    text.remove_prefix(end + 1);
-  }
-}
-
-std::vector<std::string_view> Fields(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (size_t start = 0; start < line.size();) {
-    const size_t end = std::min(line.find(' ', start), line.size());
-    if (end > start) fields.push_back(line.substr(start, end - start));
-    start = end + 1;
-  }
-  return fields;
-}
 
 // mountinfo writes space, tab, newline and backslash as \ooo.
 std::string Unescape(std::string_view text) {
@@ -65,42 +47,38 @@ bool HasOption(std::string_view options, std::string_view wanted) {
 // mountinfo: id parent dev root mountpoint options... - type source superoptions (proc(5)).
 std::optional<std::string> FindDirectory(std::string_view mountinfo, std::string_view type,
                                          std::string_view super_option, const std::string& path) {
-  std::optional<std::string> found;
-  ForEachLine(mountinfo, [&](std::string_view line) {
+  for (const std::string_view line : LinesOf(mountinfo)) {
     const size_t dash = line.find(" - ");
-    if (dash == std::string_view::npos) return false;
-    const auto front = Fields(line.substr(0, dash));
-    const auto back = Fields(line.substr(dash + 3));
-    if (front.size() < 5 || back.size() < 3 || back[0] != type) return false;
-    if (!super_option.empty() && !HasOption(back[2], super_option)) return false;
+    if (dash == std::string_view::npos) continue;
+    const auto front = BlankSeparated(line.substr(0, dash), " ");
+    const auto back = BlankSeparated(line.substr(dash + 3), " ");
+    if (front.size() < 5 || back.size() < 3 || back[0] != type) continue;
+    if (!super_option.empty() && !HasOption(back[2], super_option)) continue;
     std::string root = Unescape(front[3]);
     if (root == "/") root.clear();
-    if (!path.starts_with(root)) return false;
+    if (!path.starts_with(root)) continue;
     std::string below = path.substr(root.size());
-    if (!below.empty() && below[0] != '/') return false;
+    if (!below.empty() && below[0] != '/') continue;
     if (below == "/") below.clear();
-    if ((below + "/").find("/../") != std::string::npos) return false;
-    found = Unescape(front[4]) + below;
-    return true;
-  });
-  return found;
+    if ((below + "/").find("/../") != std::string::npos) continue;
+    return Unescape(front[4]) + below;
+  }
+  return std::nullopt;
 }
 
 // /proc/self/cgroup: "id:controllers:path".
 std::optional<std::string> FindPath(std::string_view cgroup, std::string_view controller) {
-  std::optional<std::string> found;
-  ForEachLine(cgroup, [&](std::string_view line) {
+  for (const std::string_view line : LinesOf(cgroup)) {
     const size_t first = line.find(':');
-    if (first == std::string_view::npos) return false;
+    if (first == std::string_view::npos) continue;
     const size_t second = line.find(':', first + 1);
-    if (second == std::string_view::npos) return false;
+    if (second == std::string_view::npos) continue;
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const bool is_it = controller.empty() ? line.substr(0, first) == "0" && controllers.empty()
                                           : HasOption(controllers, controller);
-    if (is_it) found = std::string(line.substr(second + 1));
-    return is_it;
-  });
-  return found;
+    if (is_it) return std::string(line.substr(second + 1));
+  }
+  return std::nullopt;
 }
 
 std::string ReadProc(const char* path) {
@@ -125,12 +103,11 @@ std::vector<std::string> Subdirectories(const std::string& directory) {
 void CollectMembers(const std::string& directory, std::vector<pid_t>& members) {
   const Result<std::string> text = ReadFile(directory + "/cgroup.procs");
   if (text.ok()) {
-    ForEachLine(*text, [&](std::string_view line) {
+    for (const std::string_view line : LinesOf(*text)) {
       pid_t pid = 0;
       std::from_chars(line.data(), line.data() + line.size(), pid);
       if (pid > 1) members.push_back(pid);  // 0: a process of another PID namespace
-      return false;
-    });
+    }
   }
   for (const std::string& below : Subdirectories(directory)) CollectMembers(below, members);
 }
@@ -212,11 +189,11 @@ std::vector<pid_t> Cgroup::Members() const {
 uint64_t ParseOomKills(std::string_view text) {
   constexpr std::string_view kKey = "oom_kill ";
   uint64_t kills = 0;
-  ForEachLine(text, [&](std::string_view line) {
-    if (!line.starts_with(kKey)) return false;
+  for (const std::string_view line : LinesOf(text)) {
+    if (!line.starts_with(kKey)) continue;
     std::from_chars(line.data() + kKey.size(), line.data() + line.size(), kills);
-    return true;
-  });
+    break;
+  }
   return kills;
 }
 

@@ -32,16 +32,6 @@ void AddList(std::vector<std::string>& texts, const std::vector<std::string>& li
   texts.insert(texts.end(), list.begin(), list.end());
 }
 
-std::vector<std::string> Words(std::string_view line) {
-  std::vector<std::string> words;
-  while (!line.empty()) {
-    const size_t end = std::min(line.find(' '), line.size());
-    if (end > 0) words.emplace_back(line.substr(0, end));
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-  return words;
-}
-
 // Passes on the complete lines of `text` and keeps the rest.
 template <typename Take>
 void TakeLines(std::string& text, size_t longest, const Take& take) {
@@ -233,20 +223,20 @@ void ForkServer::OnLine(std::string_view line) {
     End(std::string(rest));
   } else if (verb == "warm") {
     wire::Warmed result{.is_warm = true};
-    std::vector<std::string> words = Words(rest);
+    std::vector<std::string_view> words = BlankSeparated(rest, " ");
     if (!words.empty()) {
       result.took_ms = ParseInteger<uint32_t>(words[0]).value_or(0);
       words.erase(words.begin());
     }
     if (words.size() > wire::kMaxPreload) words.resize(wire::kMaxPreload);
-    std::erase_if(words, [](const std::string& name) { return name.size() > kMaxModuleName; });
-    result.modules = std::move(words);
+    std::erase_if(words, [](std::string_view name) { return name.size() > kMaxModuleName; });
+    result.modules.assign(words.begin(), words.end());
     EndOutput();
     Settle(std::move(result));
   } else if (verb == "forked") {
     if (requests_.empty()) return;
     Forked answer{.pids = {}, .gate = std::move(requests_.front().gate)};
-    for (const std::string& word : Words(rest)) {
+    for (const std::string_view word : BlankSeparated(rest, " ")) {
       answer.pids.push_back(ParseInteger<pid_t>(word).value_or(-EIO));
     }
     RaiseFiles(answer.pids);

@@ -105,16 +105,13 @@ std::set<std::string> ParseDefaultRoutes(std::string_view route) {
   constexpr size_t kFlags = 3;
   constexpr size_t kMask = 7;
   bool is_header = true;
-  while (!route.empty()) {
-    const size_t end = route.find('\n');
-    const auto words = BlankSeparated(route.substr(0, end));
+  for (const std::string_view line : LinesOf(route)) {
+    const auto words = BlankSeparated(line);
     const bool is_route = !std::exchange(is_header, false) && words.size() > kMask;
     if (is_route && words[kDestination] == "00000000" && words[kMask] == "00000000" &&
         words[kFlags] != "0000") {
       names.emplace(words[0]);
     }
-    if (end == std::string_view::npos) break;
-    route.remove_prefix(end + 1);
   }
   return names;
 }

@@ -76,15 +76,6 @@ std::string FirstLine(std::string_view text) {
   return std::string(text.substr(0, std::min(text.find('\n'), size_t{200})));
 }
 
-template <typename Use>
-void EachLine(std::string_view text, const Use& use) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    use(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 uint64_t NumberOf(std::string_view text) {
   uint64_t number = 0;
   for (const char c : Trimmed(text)) {
@@ -292,11 +283,11 @@ class Gatherer {
     for (const std::string& name : NamesIn(directory)) {
       if (facts_.gpus.size() >= wire::kMaxInspected) break;
       constexpr std::string_view kModel = "Model:";
-      EachLine(TextOf(fmt::format("{}/{}/information", directory, name)),
-               [this, kModel](std::string_view line) {
-                 if (!line.starts_with(kModel)) return;
-                 facts_.gpus.push_back({std::string(Trimmed(line.substr(kModel.size()))), 0});
-               });
+      const std::string text = TextOf(fmt::format("{}/{}/information", directory, name));
+      for (const std::string_view line : LinesOf(text)) {
+        if (!line.starts_with(kModel)) continue;
+        facts_.gpus.push_back({std::string(Trimmed(line.substr(kModel.size()))), 0});
+      }
     }
   }
 
@@ -469,24 +460,24 @@ std::string LibcOfBanner(std::string_view bytes) {
 std::string DistributionOf(std::string_view os_release) {
   constexpr std::string_view kKey = "PRETTY_NAME=";
   std::string name;
-  EachLine(os_release, [&name, kKey](std::string_view line) {
-    if (!line.starts_with(kKey)) return;
+  for (std::string_view line : LinesOf(os_release)) {
+    if (!line.starts_with(kKey)) continue;
     line = Trimmed(line.substr(kKey.size()));
     if (line.size() >= 2 && (line.front() == '"' || line.front() == '\'')) {
       line = line.substr(1, line.size() - 2);
     }
     name = line;
-  });
+  }
   return name;
 }
 
 uint64_t MemoryRow(std::string_view meminfo, std::string_view name) {
   uint64_t bytes = 0;
-  EachLine(meminfo, [&bytes, name](std::string_view line) {
+  for (const std::string_view line : LinesOf(meminfo)) {
     const bool is_row =
         line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':';
     if (is_row) bytes = NumberOf(line.substr(name.size() + 1)) << 10;
-  });
+  }
   return bytes;
 }
 
@@ -504,7 +495,7 @@ std::string NvidiaDriverOf(std::string_view version) {
 
 std::vector<std::string> AddressesOf(std::string_view rows) {
   std::vector<std::string> addresses;
-  EachLine(rows, [&addresses](std::string_view row) {
+  for (const std::string_view row : LinesOf(rows)) {
     const std::string address(row.substr(0, std::min(row.find_first_of(" \t"), row.size())));
     const bool is_new = std::find(addresses.begin(), addresses.end(), address) == addresses.end();
     const bool is_address =
@@ -513,14 +504,14 @@ std::vector<std::string> AddressesOf(std::string_view rows) {
     if (is_new && is_address && addresses.size() < wire::kMaxInspected) {
       addresses.push_back(address);
     }
-  });
+  }
   return addresses;
 }
 
 wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
   wire::ModuleFacts module{std::move(name), "", ""};
   bool is_imported = false;
-  EachLine(answer.text, [&module, &is_imported](std::string_view line) {
+  for (std::string_view line : LinesOf(answer.text)) {
     line = Trimmed(line);
     if (line.starts_with(kImported)) {
       is_imported = true;
@@ -528,7 +519,7 @@ wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
     } else if (!line.empty()) {
       module.trouble = FirstLine(line);
     }
-  });
+  }
   if (is_imported) {
     module.trouble.clear();
   } else if (answer.exit_code > 128) {
@@ -541,18 +532,18 @@ wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
 
 std::vector<wire::PackageFacts> PackagesOf(std::string_view output) {
   std::vector<wire::PackageFacts> packages;
-  EachLine(output, [&packages](std::string_view line) {
+  for (std::string_view line : LinesOf(output)) {
     line = Trimmed(line);
-    if (!line.starts_with(kPackageMark) || packages.size() >= wire::kMaxInspected) return;
+    if (!line.starts_with(kPackageMark) || packages.size() >= wire::kMaxInspected) continue;
     line.remove_prefix(kPackageMark.size());
     const size_t space = line.find(' ');
-    if (space == std::string_view::npos) return;
+    if (space == std::string_view::npos) continue;
     const std::string name(line.substr(0, space));
     const bool is_known =
         std::any_of(packages.begin(), packages.end(),
                     [&name](const wire::PackageFacts& package) { return package.name == name; });
     if (!is_known) packages.push_back({name, FirstLine(line.substr(space + 1))});
-  });
+  }
   return packages;
 }
 
@@ -579,17 +570,17 @@ std::vector<wire::VariableFacts> RelevantVariables(
 
 std::vector<wire::VariableFacts> VariablesOfNcclConf(std::string_view text) {
   std::vector<wire::VariableFacts> variables;
-  EachLine(text, [&variables](std::string_view line) {
+  for (std::string_view line : LinesOf(text)) {
     line = Trimmed(line);
     const size_t equals = line.find('=');
-    if (line.starts_with('#') || equals == std::string_view::npos) return;
+    if (line.starts_with('#') || equals == std::string_view::npos) continue;
     const std::string name(Trimmed(line.substr(0, equals)));
-    if (name.empty() || name.size() > kMaxVariableBytes) return;
-    if (variables.size() >= wire::kMaxInspected) return;
+    if (name.empty() || name.size() > kMaxVariableBytes) continue;
+    if (variables.size() >= wire::kMaxInspected) continue;
     variables.push_back({name,
                          std::string(Trimmed(line.substr(equals + 1)).substr(0, kMaxVariableBytes)),
                          "nccl.conf"});
-  });
+  }
   return variables;
 }
 
@@ -604,9 +595,9 @@ std::string NcclOfFile(std::string_view file_name) {
 
 void AddHealthOfSmi(std::string_view rows, std::vector<wire::GpuFacts>& gpus) {
   size_t index = 0;
-  EachLine(rows, [&](std::string_view row) {
+  for (const std::string_view row : LinesOf(rows)) {
     const size_t comma = row.find(',');
-    if (comma == std::string_view::npos || index >= gpus.size()) return;
+    if (comma == std::string_view::npos || index >= gpus.size()) continue;
     wire::GpuFacts& gpu = gpus[index++];
     const std::string_view errors = Trimmed(row.substr(0, comma));
     // "[N/A]" without ECC
@@ -617,20 +608,20 @@ void AddHealthOfSmi(std::string_view rows, std::vector<wire::GpuFacts>& gpus) {
     if (reasons.starts_with("0x")) {
       gpu.throttle_reasons = static_cast<uint32_t>(std::strtoull(reasons.c_str(), nullptr, 16));
     }
-  });
+  }
 }
 
 void AddLinksOfSmi(std::string_view output, std::vector<wire::GpuFacts>& gpus) {
   constexpr std::string_view kGpu = "GPU ";
   constexpr std::string_view kLink = "Link ";
   std::optional<size_t> index;
-  EachLine(output, [&](std::string_view line) {
+  for (std::string_view line : LinesOf(output)) {
     line = Trimmed(line);
     if (line.starts_with(kGpu)) index = NumberOf(line.substr(kGpu.size()));
     // "Link 3: 26.562 GB/s", "Link 4: <inactive>"
     const bool is_up = line.starts_with(kLink) && line.find("GB/s") != std::string_view::npos;
     if (is_up && index && *index < gpus.size()) ++gpus[*index].nvlinks;
-  });
+  }
 }
 
 void AskGpus(const std::string& program, Duration limit, wire::Inspection& facts) {
@@ -660,17 +651,17 @@ void AskGpus(const std::string& program, Duration limit, wire::Inspection& facts
 
 std::vector<wire::GpuFacts> GpusOfSmi(std::string_view rows, std::string* driver) {
   std::vector<wire::GpuFacts> gpus;
-  EachLine(rows, [&gpus, driver](std::string_view row) {
+  for (const std::string_view row : LinesOf(rows)) {
     // From the right: a name may contain a comma.
     const size_t memory = row.rfind(',');
     const size_t before = memory == 0 || memory == std::string_view::npos
                               ? std::string_view::npos
                               : row.rfind(',', memory - 1);
-    if (before == std::string_view::npos || gpus.size() >= wire::kMaxInspected) return;
+    if (before == std::string_view::npos || gpus.size() >= wire::kMaxInspected) continue;
     *driver = Trimmed(row.substr(before + 1, memory - before - 1));
     gpus.push_back(
         {std::string(Trimmed(row.substr(0, before))), NumberOf(row.substr(memory + 1)) << 20});
-  });
+  }
   return gpus;
 }
 

@@ -230,11 +230,9 @@ int SockDiag::Destroy(const TcpTableRow& row) {
 }
 
 void ReadProcNetTcp(std::string_view text, const std::function<bool(const TcpTableRow&)>& take) {
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    const std::optional<TcpTableRow> row = ParseRow(text.substr(0, end));
+  for (const std::string_view line : LinesOf(text)) {
+    const std::optional<TcpTableRow> row = ParseRow(line);
     if (row && !take(*row)) return;
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
 }
 

@@ -30,6 +30,10 @@ std::string_view Trimmed(std::string_view text, std::string_view blanks = kBlank
 std::vector<std::string_view> BlankSeparated(std::string_view text,
                                              std::string_view blanks = kBlankBytes);
 
+/// The lines of `text`, without their '\n' but with any '\r' before it; views into it. The last one
+/// needs no '\n'.
+std::vector<std::string_view> LinesOf(std::string_view text);
+
 /// "1 worker", "3 workers".
 std::string Count(uint64_t count, std::string_view noun);
 

@@ -122,12 +122,9 @@ std::string InLine(std::string_view text, bool is_string) {
 bool IsBlock(std::string_view text) {
   const size_t lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
   if (lines == 0 || text[0] == ' ' || text[0] == '\n' || text.ends_with("\n\n")) return false;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
+  for (const std::string_view line : LinesOf(text)) {
     const bool is_blank = line.find_first_not_of(' ') == std::string_view::npos;
     if (HasEscape(line) || (is_blank && !line.empty())) return false;
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return true;
 }
@@ -211,12 +208,10 @@ class Writer {
 
   void PutBlock(std::string_view text, size_t indent) {
     out_ += text.ends_with('\n') ? "|\n" : "|-\n";
-    while (!text.empty()) {
-      const size_t end = std::min(text.find('\n'), text.size());
-      if (end > 0) Indent(indent);
-      out_.append(text.substr(0, end));
+    for (const std::string_view line : LinesOf(text)) {
+      if (!line.empty()) Indent(indent);
+      out_.append(line);
       out_ += '\n';
-      text.remove_prefix(std::min(end + 1, text.size()));
     }
   }
 

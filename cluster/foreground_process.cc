@@ -115,11 +115,9 @@ void PassSignals(int fd, pid_t child, int* last) {
 /// ssh prints a line end of its own choosing.
 std::vector<std::string> LinesIn(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = Trimmed(text.substr(0, end));
+  for (std::string_view line : LinesOf(text)) {
+    line = Trimmed(line);
     if (!line.empty()) lines.push_back(ShownLine(line));
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
 }

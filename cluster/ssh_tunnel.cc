@@ -48,14 +48,11 @@ Result<uint16_t> FreePort() {
   return ::ntohs(address.sin_port);
 }
 
-std::vector<std::string> LinesOf(std::string_view text) {
+std::vector<std::string> ShownLinesOf(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
+  for (std::string_view line : LinesOf(text)) {
     while (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.empty()) lines.push_back(ShownLine(line));
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
 }
@@ -95,7 +92,7 @@ Status SshTunnel::WaitReady(TimePoint deadline) {
     if (count <= 0) continue;
     if (ready[1].revents != 0 && !Read(errors_, &said_)) errors_.Reset();
     const bool is_open = ready[0].revents == 0 || Read(output_, &output);
-    const std::vector<std::string> lines = LinesOf(output);
+    const std::vector<std::string> lines = ShownLinesOf(output);
     if (std::find(lines.begin(), lines.end(), kReady) != lines.end()) return {};
     if (!is_open) return HowItEnded();
   }
@@ -105,7 +102,7 @@ Status SshTunnel::HowItEnded() {
   const int code = End();
   while (errors_.is_valid() && Read(errors_, &said_)) {
   }
-  const std::vector<std::string> lines = LinesOf(said_);
+  const std::vector<std::string> lines = ShownLinesOf(said_);
   const bool is_taken = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.find(kPortTaken) != std::string::npos;
   });

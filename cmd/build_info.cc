@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "agent/host_inspection.h"
 #include "agent/inspector.h"
 #include "base/environ.h"
+#include "base/text.h"
 #include "cmd/commands.h"
 
 namespace hvdray {
@@ -58,10 +58,7 @@ HorovodHere AskHorovod() {
   const Result<ProgramAnswer> answer =
       AskProgram({here.python, "-c", std::string(kAskHorovod)}, kAskLimit);
   if (!answer.ok() || answer->exit_code != 0) return here;
-  std::string_view text = answer->text;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  for (const std::string_view line : LinesOf(answer->text)) {
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos) continue;
     here.facts.emplace(line.substr(0, equals), line.substr(equals + 1));

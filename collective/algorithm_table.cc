@@ -32,10 +32,9 @@ constexpr std::array kEntries{
 
 Result<AlgorithmTable> ParseAlgorithmTable(std::string_view text) {
   AlgorithmTable table;
-  for (int number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view whole = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  int number = 0;
+  for (const std::string_view whole : LinesOf(text)) {
+    ++number;
     const std::string_view line = Trimmed(whole.substr(0, whole.find('#')));
     if (line.empty()) continue;
     const size_t space = std::min(line.find_first_of(" \t"), line.size());

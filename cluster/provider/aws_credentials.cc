@@ -243,11 +243,10 @@ Result<AwsProfiles> ParseAwsProfiles(std::string_view text, AwsFile file, const 
   AwsProfiles profiles;
   std::map<std::string, std::string>* section = nullptr;
   bool is_skipped = false;
-  for (int number = 1; !text.empty(); ++number) {
-    const size_t end = text.find('\n');
-    const std::string_view raw = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    std::string_view line = Trimmed(raw);
+  int number = 0;
+  for (const std::string_view raw : LinesOf(text)) {
+    ++number;
+    const std::string_view line = Trimmed(raw);
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
     const auto fault = [&](std::string_view what) {
       return Status(ErrorCode::kSpecInvalid, fmt::format("{}:{}: {}", name, number, what),

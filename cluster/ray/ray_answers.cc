@@ -117,9 +117,7 @@ std::optional<RayUse> PairOfText(std::string_view text, std::string_view divider
 RayUsage UsageOfLines(std::string_view lines) {
   constexpr std::string_view kGroups = " reserved in placement groups)";
   RayUsage usage;
-  while (!lines.empty()) {
-    std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+  for (std::string_view line : LinesOf(lines)) {
     RayUse in_groups;
     const size_t bracket = line.rfind(" (");
     if (line.ends_with(kGroups) && bracket != std::string_view::npos) {

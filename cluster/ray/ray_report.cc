@@ -363,11 +363,7 @@ void AddSection(std::vector<std::string>& lines, std::string_view title,
 }
 
 void AddText(std::vector<std::string>& lines, std::string_view text) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for (const std::string_view line : LinesOf(text)) lines.emplace_back(line);
 }
 
 /// What Ray knows about the machine with this address.

@@ -98,12 +98,11 @@ bool MatchesNames(std::string_view names, std::string_view name) {
 template <typename F>
 void ForEachLineOf(std::span<const KnownHostsFile> files, std::string_view name, F function) {
   for (const KnownHostsFile& file : files) {
-    std::string_view text = file.text;
-    for (int number = 1; !text.empty(); ++number) {
-      const size_t end = std::min(text.find('\n'), text.size());
-      const std::optional<Line> line = ParseLine(text.substr(0, end));
+    int number = 0;
+    for (const std::string_view text : LinesOf(file.text)) {
+      ++number;
+      const std::optional<Line> line = ParseLine(text);
       if (line && MatchesNames(line->names, name)) function(file, number, *line);
-      text.remove_prefix(std::min(end + 1, text.size()));
     }
   }
 }

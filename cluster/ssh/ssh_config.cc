@@ -51,15 +51,6 @@ SshConfigLine SplitLine(std::string_view line) {
   return split;
 }
 
-template <typename F>
-void ForEachLine(std::string_view text, F function) {
-  for (int number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    function(number, Trimmed(text.substr(0, end), kConfigBlanks));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 bool MatchesHost(const std::vector<std::string>& patterns, std::string_view host) {
   bool is_match = false;
   for (const std::string_view pattern : patterns) {
@@ -308,16 +299,16 @@ void TakeFiles(const Lookup& lookup, const SshOverrides& overrides, const SshUse
 
 std::vector<SshConfigLine> ParseSshG(std::string_view output) {
   std::vector<SshConfigLine> lines;
-  ForEachLine(output, [&](int, std::string_view line) {
-    SshConfigLine split = SplitLine(line);
-    if (split.rest.empty()) return;
+  for (const std::string_view line : LinesOf(output)) {
+    SshConfigLine split = SplitLine(Trimmed(line, kConfigBlanks));
+    if (split.rest.empty()) continue;
     // ssh prints one unquoted path per line, even if it contains blanks.
     if (split.keyword == "identityfile" || split.keyword == "identityagent" ||
         split.keyword == "certificatefile") {
       split.words = {split.rest};
     }
     if (!split.words.empty()) lines.push_back(std::move(split));
-  });
+  }
   return lines;
 }
 
@@ -325,10 +316,13 @@ std::vector<SshConfigLine> ReadSshConfig(std::string_view text, std::string_view
                                          std::vector<std::string>& warnings) {
   std::vector<SshConfigLine> lines;
   bool applies = true;
-  ForEachLine(text, [&](int number, std::string_view line) {
-    if (line.empty() || line[0] == '#') return;
+  int number = 0;
+  for (std::string_view line : LinesOf(text)) {
+    ++number;
+    line = Trimmed(line, kConfigBlanks);
+    if (line.empty() || line[0] == '#') continue;
     SshConfigLine split = SplitLine(line);
-    if (split.words.empty()) return;
+    if (split.words.empty()) continue;
     if (split.keyword == "host") {
       applies = MatchesHost(split.words, host);
     } else if (split.keyword == "match") {
@@ -342,7 +336,7 @@ std::vector<SshConfigLine> ReadSshConfig(std::string_view text, std::string_view
     } else if (applies) {
       lines.push_back(std::move(split));
     }
-  });
+  }
   return lines;
 }
 
@@ -458,13 +452,6 @@ std::string_view TrimFront(std::string_view text) {
   return text;
 }
 
-std::string_view NextLine(std::string_view& text) {
-  std::string_view line = text.substr(0, text.find('\n'));
-  text.remove_prefix(std::min(line.size() + 1, text.size()));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
 bool HasControls(std::string_view line) {
   return std::any_of(line.begin(), line.end(),
                      [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\t'; });
@@ -476,8 +463,8 @@ std::optional<std::vector<std::string>> FilesReadBySsh(std::string_view verbose)
   constexpr std::string_view kBefore = "debug1: Reading configuration data ";
   constexpr size_t kWhole = 200;  // ssh truncates longer paths
   std::vector<std::string> files;
-  while (!verbose.empty()) {
-    std::string_view line = NextLine(verbose);
+  for (std::string_view line : LinesOf(verbose)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.starts_with(kBefore)) continue;
     line.remove_prefix(kBefore.size());
     // ssh escapes unprintable characters with a backslash.
@@ -491,10 +478,13 @@ std::optional<std::vector<std::string>> FilesReadBySsh(std::string_view verbose)
 }
 
 void SshHostClasses::AddFile(std::string_view text) {
-  while (is_understood_ && !text.empty()) is_understood_ = TakeLine(NextLine(text));
+  for (const std::string_view line : LinesOf(text)) {
+    is_understood_ = is_understood_ && TakeLine(line);
+  }
 }
 
 bool SshHostClasses::TakeLine(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
   line = TrimFront(line);
   if (line.empty() || line[0] == '#') return true;
   if (HasControls(line)) return false;

@@ -5,6 +5,8 @@
 
 #include <charconv>
 
+#include "base/text.h"
+
 namespace hvdray::digits {
 namespace {
 
@@ -30,11 +32,10 @@ void Append(const Dataset& from, size_t i, Dataset& to) {
 
 Result<Dataset> ParseDigits(std::string_view text, const std::string& name) {
   Dataset data;
-  for (size_t number = 1; !text.empty(); ++number) {
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  size_t number = 0;
+  for (std::string_view line : LinesOf(text)) {
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) continue;
     bool is_good = true;
     int value = 0;

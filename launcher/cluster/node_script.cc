@@ -668,10 +668,7 @@ esac
 /// Calls `each(key, value)` for the lines of an answer.
 template <typename Each>
 void ForEachAnswer(std::string_view output, Each each) {
-  while (!output.empty()) {
-    const size_t end = std::min(output.find('\n'), output.size());
-    std::string_view line = output.substr(0, end);
-    output.remove_prefix(std::min(end + 1, output.size()));
+  for (std::string_view line : LinesOf(output)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.starts_with('@')) continue;
     line.remove_prefix(1);

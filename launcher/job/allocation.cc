@@ -225,9 +225,7 @@ Result<std::vector<HostSlots>> PbsHosts(const Variable& variable, const ReadWhol
   SlotCounter counter;
   bool is_empty = true;
   size_t number = 0;
-  for (std::string_view left = *text; !left.empty();) {
-    const std::string_view line = left.substr(0, left.find('\n'));
-    left.remove_prefix(std::min(line.size() + 1, left.size()));
+  for (const std::string_view line : LinesOf(*text)) {
     ++number;
     const std::vector<std::string_view> words = BlankSeparated(line);
     if (words.empty()) continue;

@@ -603,10 +603,7 @@ std::optional<int> ParseSlots(std::string_view text) {
 Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   HostfileParser parser(file_name);
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  for (std::string_view line : LinesOf(text)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     HVDRAY_RETURN_IF_ERROR(parser.AddLine(line));
   }
@@ -744,9 +741,7 @@ Result<std::vector<HostSlots>> ParseDiscoveredHosts(std::string_view text,
                                                     std::string* warning, HostFinder finder) {
   warning->clear();
   DiscoveryParser parser(default_slots, warning, finder);
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  for (const std::string_view line : LinesOf(text)) {
     HVDRAY_RETURN_IF_ERROR(parser.AddLine(Trimmed(line)));
   }
   return std::move(parser).Take();

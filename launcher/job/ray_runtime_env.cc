@@ -86,11 +86,8 @@ Result<Json> ReadRequirements(const std::string& key, const std::string& path,
                               const ReadTextFn& read) {
   HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadNamed(key, path, read));
   Json lines = Json::array();
-  for (std::string_view rest = text; !rest.empty();) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
+  for (const std::string_view line : LinesOf(text)) {
     // Leading blanks stay: they separate the words of a continued line.
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
     const size_t last = line.find_last_not_of(kBlankBytes);
     if (last != std::string_view::npos) lines.push_back(std::string(line.substr(0, last + 1)));
   }

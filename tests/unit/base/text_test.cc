@@ -35,6 +35,13 @@ TEST(TextTest, BlankSeparatedHasNoEmptyWord) {
   EXPECT_EQ(BlankSeparated("a\nb c", " "), (Words{"a\nb", "c"}));
 }
 
+TEST(TextTest, LinesOfKeepsEmptyLinesButNoneAfterTheLastEnd) {
+  EXPECT_EQ(LinesOf(""), Words{});
+  EXPECT_EQ(LinesOf("a"), Words{"a"});
+  EXPECT_EQ(LinesOf("a\n\n b\r\n"), (Words{"a", "", " b\r"}));
+  EXPECT_EQ(LinesOf("\n\n"), (Words{"", ""}));
+}
+
 TEST(TextTest, ParseIntegerTakesAllOfTheTextOrNothing) {
   EXPECT_EQ(ParseInteger<int>("-42"), -42);
   EXPECT_EQ(ParseInteger<uint16_t>("fFfF", 16), 65535);
