@@ -5,19 +5,18 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "base/environ.h"
+#include "base/unix_socket.h"
 
 namespace hvdray {
 namespace {
@@ -28,16 +27,6 @@ constexpr Duration kClientLimit = std::chrono::seconds(5);
 constexpr int kAnswerWaitMs = 2000;
 // The pause in accepting after descriptors or memory ran out: the listener would stay readable.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-
-Result<sockaddr_un> AddressOf(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: too long for a socket path", path));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
 
 bool IsOurUser(int fd) {
   ucred peer{};
@@ -61,29 +50,13 @@ Status MakeOwnDirectory(const std::string& directory) {
   return CheckOwnDirectory(directory);
 }
 
-bool IsSocket(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
-}
-
 std::string PathOf(const std::string& directory, pid_t agent) {
   return fmt::format("{}/agent-{}.sock", directory, agent);
 }
 
-// Returns 0 or an errno.
-int ConnectTo(const std::string& path, UniqueFd& fd, int flags = 0) {
-  const Result<sockaddr_un> address = AddressOf(path);
-  if (!address.ok()) return ENAMETOOLONG;
-  fd.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  const bool is_connected =
-      fd.is_valid() &&
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
-  return is_connected ? 0 : errno;
-}
-
-// `error`: of ConnectTo(). In a directory that is ours alone.
-void RemoveIfDead(const std::string& path, int error) {
-  if (error == ECONNREFUSED && IsSocket(path)) ::unlink(path.c_str());
+// In a directory that is ours alone.
+void RemoveIfDead(const std::string& path) {
+  if (IsDeadSocket(path)) ::unlink(path.c_str());
 }
 
 // The agent of "agent-PID.sock".
@@ -113,9 +86,7 @@ void RemoveDeadSockets(const std::string& directory) {
        entry.increment(error)) {
     const std::optional<pid_t> agent = AgentOf(entry->path().filename().native());
     if (!agent || !IsGone(*agent)) continue;
-    const std::string& path = entry->path().native();
-    UniqueFd fd;
-    RemoveIfDead(path, ConnectTo(path, fd, SOCK_NONBLOCK));
+    RemoveIfDead(entry->path().native());
   }
 }
 
@@ -161,7 +132,7 @@ Result<std::unique_ptr<LeaveSocket>> LeaveSocket::Open(Loop& loop, const std::st
   std::string path = PathOf(directory, ::getpid());
   // Has its name only once we listen: until then it looks like that of a dead agent.
   const std::string early = path + ".new";
-  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(early));
+  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(early));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ::unlink(early.c_str());  // A leftover of a dead agent with our pid.
   if (!fd.is_valid() ||
@@ -227,9 +198,7 @@ void LeaveSocket::OnReadable(int id) {
 
 void RemoveDeadLeaveSocket(const std::string& directory, pid_t agent) {
   if (!CheckOwnDirectory(directory).ok()) return;
-  const std::string path = PathOf(directory, agent);
-  UniqueFd fd;
-  RemoveIfDead(path, ConnectTo(path, fd));
+  RemoveIfDead(PathOf(directory, agent));
 }
 
 Result<int> TellAgentsToLeave(const std::string& directory, Duration in) {
@@ -242,9 +211,8 @@ Result<int> TellAgentsToLeave(const std::string& directory, Duration in) {
     if (entry.path().extension() != ".sock") continue;
     const std::string path = entry.path().string();
     UniqueFd fd;
-    const int error = ConnectTo(path, fd);
-    if (error != 0) {
-      if (is_ours) RemoveIfDead(path, error);
+    if (ConnectUnix(path, fd) != 0) {
+      if (is_ours) RemoveIfDead(path);
     } else if (Tell(fd.get(), fmt::format("leave {}\n", seconds))) {
       ++told;
     }

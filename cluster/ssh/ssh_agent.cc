@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/unix_socket.h"
 #include "cluster/ssh/wire_text.h"
 
 namespace hvdray {
@@ -64,15 +64,13 @@ Result<std::string> ParseAgentSignature(ByteView answer) {
 }
 
 Result<SshAgent> SshAgent::Connect(const std::string& path, const SshLimit& limit) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
+  const Result<sockaddr_un> address = UnixAddress(path);
+  if (!address.ok()) {
     return Status(ErrorCode::kFileUnreadable, fmt::format("ssh-agent {}: path too long", path));
   }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_valid()) return ErrnoStatus("socket", errno);
-  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     if (errno == EINTR) continue;
     // EAGAIN: our own threads have filled its backlog. There is no event to wait for.
     if (errno == EAGAIN && limit.Remaining() > Duration::zero()) {

@@ -5,13 +5,14 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
+
+#include "base/unix_socket.h"
 
 namespace hvdray {
 namespace {
@@ -36,29 +37,6 @@ Result<ucred> PeerOf(int socket) {
     return Status(ErrorCode::kUsage, fmt::format("its peer is of user {}", peer.uid));
   }
   return peer;
-}
-
-Result<sockaddr_un> AddressOf(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    return Status(ErrorCode::kFileUnwritable, fmt::format("{}: too long for a socket path", path));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
-
-bool IsSocket(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
-}
-
-// A socket that nobody listens at.
-bool IsDead(const std::string& path, const sockaddr_un& address) {
-  if (!IsSocket(path)) return false;
-  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
-         errno == ECONNREFUSED;
 }
 
 }  // namespace
@@ -223,10 +201,10 @@ ControlListener::~ControlListener() { ::unlink(path_.c_str()); }
 
 Result<std::unique_ptr<ControlListener>> ControlListener::Open(
     Loop& loop, std::string path, std::function<void(UniqueFd)> on_client) {
-  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
+  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_valid()) return ErrnoStatus("socket", errno);
-  if (IsDead(path, address)) ::unlink(path.c_str());
+  if (IsDeadSocket(path)) ::unlink(path.c_str());
   const mode_t mask = ::umask(0177);
   const int rc = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int error = errno;

@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <string>
 
+#include "base/unix_socket.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -20,11 +19,9 @@ namespace {
 
 // A socket file that nobody listens behind, as a killed agent leaves it.
 void LeaveSocket(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const sockaddr_un address = UnixAddress(path).value();
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
 }
 
 TEST(TellAgentsToLeaveTest, SocketsOfDeadAgentsGoAndNothingElseDoes) {

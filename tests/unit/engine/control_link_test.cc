@@ -6,12 +6,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <vector>
 
+#include "base/unix_socket.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
 
@@ -200,11 +200,8 @@ class ControlListenerTest : public testing::Test {
         *loop_, path_, [this](UniqueFd socket) { clients_.push_back(std::move(socket)); });
   }
   UniqueFd Connect() {
-    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path_.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    UniqueFd fd;
+    EXPECT_EQ(ConnectUnix(path_, fd), 0);
     return fd;
   }
 

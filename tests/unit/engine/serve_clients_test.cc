@@ -3,10 +3,10 @@
 // over an agent that the test plays.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
 
+#include "base/unix_socket.h"
 #include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/serve_session.h"
 #include "tests/fakes/fake_transport.h"
@@ -16,11 +16,8 @@ namespace hvdray {
 namespace {
 
 UniqueFd ConnectTo(const std::string& path) {
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  UniqueFd fd;
+  EXPECT_EQ(ConnectUnix(path, fd), 0);
   return fd;
 }
 

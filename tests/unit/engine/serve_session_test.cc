@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "base/message_stream.h"
 #include "base/passed_descriptors.h"
 #include "base/sealed_memory.h"
+#include "base/unix_socket.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
 #include "tests/unit/report/sample_job.h"
@@ -132,11 +132,8 @@ class ServeSessionTest : public testing::Test {
     session_ = ServeSession::Open(*loop_, std::move(options), Gangs()).value();
   }
   Client Connect() {
-    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path_.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    UniqueFd fd;
+    EXPECT_EQ(ConnectUnix(path_, fd), 0);
     Settle(*loop_);
     return {*loop_, std::move(fd)};
   }

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <thread>
 
+#include "base/unix_socket.h"
 #include "cluster/ssh/wire_text.h"
 #include "tests/fakes/temp_directory.h"
 
@@ -28,10 +27,9 @@ std::string KeysAnswer() {
 class AgentSocket {
  public:
   AgentSocket() : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, path().c_str());
-    HVDRAY_CHECK(::bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    const sockaddr_un address = UnixAddress(path()).value();
+    HVDRAY_CHECK(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+                 0);
     HVDRAY_CHECK(::listen(fd_.get(), 4) == 0);
   }
   std::string path() const { return directory_ / "agent"; }
