@@ -22,6 +22,7 @@
 #include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_address.h"
 #include "cluster/ray/endpoint_dialler.h"
@@ -142,12 +143,6 @@ int RunSession(Loop& loop, const DialOptions& options, std::unique_ptr<ByteStrea
 }
 
 constexpr char kOomFile[] = "/proc/self/oom_score_adj";
-
-void UnblockSignals() {
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
 
 void RaiseOpenFiles() {
   rlimit limit{};

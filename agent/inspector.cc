@@ -16,9 +16,9 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/spawn.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/standard_streams.h"
 #include "wire/message_codec.h"
 
@@ -55,15 +55,10 @@ void LetGoOfAll(int report_fd) {
 }
 
 pid_t ForkChild(const wire::Inspect& inspect, const Inspector::GatherFn& gather, int report_fd) {
-  // No signal handler may run in the child: libevent's would write to the parent's loop.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const HeldSignals held(AllSignals());
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) RunChild(inspect, gather, report_fd, parent);
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return pid;
 }
 

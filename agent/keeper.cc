@@ -18,6 +18,7 @@
 #include "agent/leave_socket.h"
 #include "agent/orphans.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/standard_streams.h"
 
 namespace hvdray {
@@ -30,15 +31,9 @@ constexpr Duration kSweepPause = milliseconds(5);
 
 constexpr int kLifelineFd = STDERR_FILENO + 1;  // In keeper and front.
 constexpr int kForkFailed = 125;
-constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP};
 
-sigset_t HandledSignals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGCHLD);
-  for (const int signo : kForwarded) ::sigaddset(&set, signo);
-  return set;
-}
+// The end of a child, and what is passed on to the agent.
+sigset_t HandledSignals() { return SignalSet({SIGCHLD, SIGTERM, SIGINT, SIGHUP}); }
 
 // Closes all of the agent's descriptors: its link must close when it dies.
 void KeepOnlyLifeline(UniqueFd& lifeline) {
@@ -87,9 +82,7 @@ timespec ToTimespec(Duration duration) {
 void SweepAll(pid_t agent) {
   const std::optional<std::string> own = OwnCgroupDirectory();
   const std::string directory = own ? AgentCgroupDirectory(*own, agent) : std::string();
-  sigset_t child;
-  ::sigemptyset(&child);
-  ::sigaddset(&child, SIGCHLD);
+  const sigset_t child = SignalSet({SIGCHLD});
   const timespec pause = ToTimespec(kSweepPause);
   for (auto left = kSweepLimit; left > Duration::zero(); left -= kSweepPause) {
     const bool is_group_gone = directory.empty() || KillAndRemoveCgroup(directory);
@@ -129,11 +122,6 @@ void WaitForNoReader(int write_end) {
   ::_exit(status);
 }
 
-Status ForkStatus(int error, const sigset_t& before) {
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return ErrnoStatus("fork", error);
-}
-
 }  // namespace
 
 Result<ApartLifelines> ForkKeeperApart() {
@@ -141,10 +129,9 @@ Result<ApartLifelines> ForkKeeperApart() {
   HVDRAY_ASSIGN_OR_RETURN(Pipe front, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
   const sigset_t handled = HandledSignals();
-  sigset_t before;
-  ::sigprocmask(SIG_BLOCK, &handled, &before);
+  const HeldSignals held(handled);
   const pid_t keeper = ::fork();
-  if (keeper < 0) return ForkStatus(errno, before);
+  if (keeper < 0) return ErrnoStatus("fork", errno);
   if (keeper > 0) {
     front.read_end.Reset();
     RunFront(keeper, std::move(front.write_end), handled);
@@ -158,7 +145,6 @@ Result<ApartLifelines> ForkKeeperApart() {
     RunKeeper(agent, std::move(lifeline.write_end), handled);
   }
   lifeline.write_end.Reset();
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   return ApartLifelines{std::move(lifeline.read_end), std::move(front.read_end)};
 }
@@ -168,20 +154,14 @@ Result<UniqueFd> ForkKeeper() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return ErrnoStatus("prctl", errno);
   HVDRAY_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
   const sigset_t handled = HandledSignals();
-  sigset_t before;
-  ::sigprocmask(SIG_BLOCK, &handled, &before);
+  const HeldSignals held(handled);
   const pid_t pid = ::fork();
-  if (pid < 0) {
-    const Status status = ErrnoStatus("fork", errno);
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    return status;
-  }
+  if (pid < 0) return ErrnoStatus("fork", errno);
   if (pid > 0) {
     lifeline.read_end.Reset();
     RunKeeper(pid, std::move(lifeline.write_end), handled);
   }
   lifeline.write_end.Reset();
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::setsid();
   // fork(2) does not pass the subreaper attribute on.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

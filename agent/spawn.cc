@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/signals.h"
 #include "base/standard_streams.h"
 
 namespace hvdray {
@@ -43,19 +44,6 @@ struct ChildPlan {
   (void)!::write(report_fd, &record, sizeof record);  // Shorter than PIPE_BUF, so atomic.
   ::_exit(127);
 }
-
-}  // namespace
-
-void ResetSignals() {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int signo = 1; signo < NSIG; ++signo) ::sigaction(signo, &standard, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
-namespace {
 
 void TakeDescriptors(const ChildPlan& plan) {
   if (::dup2(plan.stdin_fd, 0) < 0 || ::dup2(plan.stdout_fd, 1) < 0 ||
@@ -164,22 +152,6 @@ Status OpenAll(const SpawnRequest& request, ChildEnds& ends, SpawnedProcess& chi
   return request.has_channel ? OpenChannel(child.channel, ends.channel) : Status();
 }
 
-// No signal handler may run in the child before exec: libevent's would write to the parent's loop.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 pid_t Clone(uint64_t flags, int cgroup_fd, int& pidfd) {
   clone_args args{};
   args.flags = flags;
@@ -262,7 +234,7 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
   pid_t pid = -1;
   int error = 0;
   {
-    const SignalsBlocked blocked;
+    const HeldSignals held(AllSignals());
     pid = Fork(request, plan, pidfd);
     if (pid == 0) RunChild(plan);
     error = errno;

@@ -75,9 +75,6 @@ int Adopt(pid_t pid, SpawnedProcess& child);
 /// created, returns the stage and errno and leaves `child` untouched.
 ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child);
 
-/// Restores default dispositions and unblocks all signals, for a forked child. Async-signal-safe.
-void ResetSignals();
-
 enum class ReportKind : uint8_t { kPending, kStarted, kFailed };
 
 /// Reads the report pipe; sets `failure` for kFailed. Does not block.

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/blocking_pool.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <iterator>
 #include <system_error>
 
 #include "base/log.h"
+#include "base/signals.h"
 
 namespace hvdray {
 namespace {
@@ -74,11 +72,7 @@ void BlockingPool::Enqueue(Task task) {
 
 bool BlockingPool::StartThread() {
   // The loop handles all signals, so the new thread blocks them.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool is_started = true;
+  const HeldSignals held(AllSignals());
   {
     const std::scoped_lock lock(state_->mutex);
     ++state_->live_threads;
@@ -88,14 +82,13 @@ bool BlockingPool::StartThread() {
       Work(state, loop, alive);
     });
   } catch (const std::system_error& error) {
-    is_started = false;
     const std::scoped_lock lock(state_->mutex);
     --state_->live_threads;
     Log(LogLevel::kWarning, "pool", "cannot start more than {} threads: {}", threads_.size(),
         error.what());
+    return false;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return is_started;
+  return true;
 }
 
 void BlockingPool::RunTask(State& state, Loop& loop, const std::weak_ptr<bool>& alive, Task task) {

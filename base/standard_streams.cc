@@ -8,10 +8,8 @@
 
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <system_error>
 #include <utility>
 
@@ -53,15 +51,6 @@ bool CloseListed(int first) {
 
 }  // namespace
 
-void RestoreSignals() {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &standard, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
 void CloseFrom(int first) {
   if (::syscall(SYS_close_range, first, ~0U, 0) == 0) return;
   ::close(first);  // makes room for the directory's descriptor
@@ -97,14 +86,5 @@ bool IsPollable(int fd) {
   epoll_event event{};
   return epoll.is_valid() && ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
-
-HeldSignals::HeldSignals() {
-  sigset_t held;
-  ::sigemptyset(&held);
-  for (const int signo : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) ::sigaddset(&held, signo);
-  ::pthread_sigmask(SIG_BLOCK, &held, &before_);
-}
-
-HeldSignals::~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace hvdray

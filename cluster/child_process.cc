@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "base/signals.h"
 #include "base/standard_streams.h"
 
 namespace hvdray {
@@ -201,12 +202,7 @@ constexpr int kReportFd = 3;  // in the child
   if (plan.err >= 0) ::dup2(plan.err, STDERR_FILENO);
   if (plan.report != kReportFd) ::dup3(plan.report, kReportFd, O_CLOEXEC);
   CloseFrom(kReportFd + 1);
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int signo = 1; signo < NSIG; ++signo) ::sigaction(signo, &standard, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ResetSignals();
   ::execvp(plan.argv[0], plan.argv);
   const int error = errno;
   (void)!::write(kReportFd, &error, sizeof error);
@@ -219,16 +215,12 @@ int ForkTied(pid_t& pid, ForkPlan plan) {
   if (!report.ok()) return EMFILE;
   plan.report = report->write_end.get();
   plan.parent = ::getpid();
-  // No handler of ours may run in the child.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid = ::fork();
-  if (pid == 0) BecomeTied(plan);
-  const int fork_error = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return fork_error;
+  {
+    const HeldSignals held(AllSignals());
+    pid = ::fork();
+    if (pid == 0) BecomeTied(plan);
+    if (pid < 0) return errno;
+  }
   report->write_end.Reset();
   int error = 0;
   ssize_t got = 0;
@@ -298,10 +290,8 @@ int Spawn(pid_t& pid, char* const* argv, int in, int out, int err) {
   }
   ::posix_spawn_file_actions_addclosefrom_np(&spawn.actions, STDERR_FILENO + 1);
   // The launcher ignores SIGPIPE and may block signals; the child must not inherit either.
-  sigset_t defaults;
-  sigset_t none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
+  const sigset_t defaults = AllSignals();
+  const sigset_t none = SignalSet({});
   ::posix_spawnattr_setsigdefault(&spawn.attributes, &defaults);
   ::posix_spawnattr_setsigmask(&spawn.attributes, &none);
   ::posix_spawnattr_setflags(&spawn.attributes,

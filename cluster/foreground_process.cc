@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "cluster/child_process.h"
 
@@ -28,31 +29,25 @@ constexpr size_t kMaxOutputBytes = size_t{1} << 20;
 constexpr int kSshFailed = 255;  // also the code of a command that exits with it
 
 /// Blocks signals while it lives and reads them from a descriptor.
-class HeldSignalSet {
+class ReadSignals {
  public:
-  HeldSignalSet() {
-    ::sigemptyset(&set_);
-    for (const int signo : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD}) ::sigaddset(&set_, signo);
-    ::sigprocmask(SIG_BLOCK, &set_, &before_);
-    fd_.Reset(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  HeldSignalSet(const HeldSignalSet&) = delete;
-  HeldSignalSet& operator=(const HeldSignalSet&) = delete;
-  ~HeldSignalSet() {
+  ReadSignals() = default;
+  ReadSignals(const ReadSignals&) = delete;
+  ReadSignals& operator=(const ReadSignals&) = delete;
+  ~ReadSignals() {
     // What came last has been acted on; it must not kill this process now.
     signalfd_siginfo info{};
     while (fd_.is_valid() && ::read(fd_.get(), &info, sizeof info) == sizeof info) {
     }
-    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
   int fd() const { return fd_.get(); }
-  /// As they were before, for the child: what was ignored stays ignored there.
-  const sigset_t& before() const { return before_; }
+  /// What was blocked before, for the child.
+  const sigset_t& before() const { return held_.before(); }
 
  private:
-  sigset_t set_{};
-  sigset_t before_{};
-  UniqueFd fd_;
+  const sigset_t set_ = SignalSet({SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD});
+  const HeldSignals held_{set_};
+  const UniqueFd fd_{::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK)};
 };
 
 /// In the child of fork, before anything may allocate or lock. Never returns.
@@ -216,7 +211,7 @@ class Conversation {
 }  // namespace
 
 Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, ErrorsOf errors) {
-  const HeldSignalSet signals;
+  const ReadSignals signals;
   if (signals.fd() < 0) return ErrnoStatus("signalfd", errno);
   UniqueFd kept;
   if (errors == ErrorsOf::kAreKept) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/agent_run.h"
+#include "base/signals.h"
 #include "base/standard_streams.h"
 #include "launcher/ray/ray_launch.h"
 

@@ -18,6 +18,7 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/signals.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "collective/bench/plots.h"

@@ -14,6 +14,7 @@
 #include "base/blocking_pool.h"
 #include "base/environ.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/standard_streams.h"
 #include "base/status.h"
 #include "base/text.h"

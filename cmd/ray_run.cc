@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "cluster/agent_bootstrap.h"
 #include "cmd/launch_plan.h"
 #include "cmd/ray_access.h"
@@ -140,7 +141,7 @@ Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan
   HVDRAY_RETURN_IF_ERROR(SendPackage(client, job.package));
   HVDRAY_RETURN_IF_ERROR(SendModules(client, job.modules));
   // From here on there may be a job, which Ctrl-C then stops.
-  auto held_signals = std::make_shared<HeldSignals>();
+  auto held_signals = std::make_shared<HeldSignals>(SignalSet({SIGINT, SIGTERM, SIGQUIT, SIGHUP}));
   HVDRAY_RETURN_IF_ERROR(Submit(client, submission));
   RayAttachOptions attach = {
       .command = std::string(command),

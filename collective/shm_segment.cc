@@ -18,9 +18,10 @@
 #include <bit>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstring>
 #include <utility>
+
+#include "base/signals.h"
 
 namespace hvdray {
 namespace {
@@ -339,11 +340,7 @@ Status ShmSegment::WatchPeers() {
   if (pidfds_.empty()) return {};
   stop_.Reset(::eventfd(0, EFD_CLOEXEC));
   if (!stop_.is_valid()) return ErrnoStatus("eventfd", errno);
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const HeldSignals held(AllSignals());  // they are for the program's own threads
   watcher_ = std::thread([this, ranks = std::move(ranks)]() mutable {
     std::vector<pollfd> polled;
     for (const UniqueFd& pidfd : pidfds_) polled.push_back({pidfd.get(), POLLIN, 0});
@@ -360,7 +357,6 @@ Status ShmSegment::WatchPeers() {
       }
     }
   });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return {};
 }
 

@@ -21,6 +21,7 @@
 #include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "cluster/ssh/ssh_agent.h"
 #include "cluster/ssh/ssh_identity.h"
@@ -117,10 +118,8 @@ Result<std::optional<pid_t>> Spawn(const std::vector<std::string>& argv, int out
   ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
   ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   // Pool threads block all signals; a Match exec of the user must not inherit that.
-  sigset_t defaults;
-  sigset_t none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
+  const sigset_t defaults = AllSignals();
+  const sigset_t none = SignalSet({});
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
   ::posix_spawnattr_setsigmask(&attributes, &none);
   // Its own group, so that a kill also ends its children.

@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
-#include "base/standard_streams.h"
+#include "base/signals.h"
 #include "cluster/ray/dashboard_client.h"
 #include "launcher/ray/ray_follow_plan.h"
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/signals.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace hvdray {
+namespace {
+
+bool IsBlocked(int signo) {
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return ::sigismember(&blocked, signo) == 1;
+}
+
+volatile sig_atomic_t caught = 0;
+
+TEST(HeldSignalsTest, APendingSignalIsDeliveredAtTheEnd) {
+  ::signal(SIGUSR1, [](int) { caught = caught + 1; });
+  {
+    const HeldSignals held(SignalSet({SIGUSR1}));
+    ::raise(SIGUSR1);
+    EXPECT_EQ(caught, 0);
+    EXPECT_FALSE(IsBlocked(SIGUSR2));
+  }
+  EXPECT_EQ(caught, 1);
+  ::signal(SIGUSR1, SIG_DFL);
+}
+
+TEST(HeldSignalsTest, WhatWasBlockedBeforeStaysBlocked) {
+  const HeldSignals outer(SignalSet({SIGUSR1}));
+  {
+    const HeldSignals inner(AllSignals());
+    EXPECT_TRUE(IsBlocked(SIGUSR2));
+    EXPECT_EQ(::sigismember(&inner.before(), SIGUSR1), 1);
+    EXPECT_EQ(::sigismember(&inner.before(), SIGUSR2), 0);
+  }
+  EXPECT_TRUE(IsBlocked(SIGUSR1));
+  EXPECT_FALSE(IsBlocked(SIGUSR2));
+}
+
+TEST(HeldSignalsTest, AThreadStartedMeanwhileGetsNone) {
+  std::thread thread;
+  bool is_blocked = false;
+  {
+    const HeldSignals held(AllSignals());
+    thread = std::thread([&is_blocked] { is_blocked = IsBlocked(SIGTERM); });
+  }
+  thread.join();
+  EXPECT_TRUE(is_blocked);
+  EXPECT_FALSE(IsBlocked(SIGTERM));
+}
+
+// Runs `restore` in a child that ignores SIGCHLD and SIGHUP and blocks all signals. Returns which
+// of them it still ignores, 1 and 2, and 4 if it blocks SIGTERM.
+int LeftBy(void (*restore)()) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::signal(SIGCHLD, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+    const HeldSignals held(AllSignals());
+    restore();
+    const auto is_ignored = [](int signo) {
+      struct sigaction action {};
+      ::sigaction(signo, nullptr, &action);
+      return action.sa_handler == SIG_IGN;
+    };
+    ::_exit((is_ignored(SIGCHLD) ? 1 : 0) + (is_ignored(SIGHUP) ? 2 : 0) +
+            (IsBlocked(SIGTERM) ? 4 : 0));
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+TEST(SignalsTest, AProgramKeepsWhatIsIgnoredOnPurposeAndAForkedChildNothing) {
+  EXPECT_EQ(LeftBy(&UnblockSignals), 3);
+  EXPECT_EQ(LeftBy(&RestoreSignals), 2);
+  EXPECT_EQ(LeftBy(&ResetSignals), 0);
+}
+
+}  // namespace
+}  // namespace hvdray
