@@ -16,6 +16,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/signals.h"
@@ -76,18 +77,9 @@ wire::Inspection LastReport(std::string_view lines) {
 
 constexpr size_t kMaxText = size_t{64} << 10;
 
-/// A null-terminated array for execve; points into `texts`.
-std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 Result<pid_t> Start(const std::vector<std::string>& argv, const AskedPlace& place, int output_fd) {
-  const std::vector<char*> words = PointersTo(argv);
-  const std::vector<char*> variables = PointersTo(place.environment);
+  const std::vector<char*> words = ExecArray(argv);
+  const std::vector<char*> variables = ExecArray(place.environment);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -186,10 +178,7 @@ Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration 
     ::waitpid(pid, nullptr, WNOHANG);
     return Status(ErrorCode::kDeadlineExceeded, fmt::format("{} did not end in time", argv[0]));
   }
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  answer.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  answer.exit_code = ShellCodeOf(ReapChild(pid));
   return answer;
 }
 

@@ -17,6 +17,7 @@
 #include "agent/cgroup.h"
 #include "agent/leave_socket.h"
 #include "agent/orphans.h"
+#include "base/exec.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/standard_streams.h"
@@ -58,7 +59,7 @@ std::optional<int> ReapAgent(pid_t agent) {
     const pid_t pid = ::waitpid(-1, &raw, WNOHANG);
     if (pid < 0 && errno == EINTR) continue;
     if (pid <= 0) return status;
-    if (pid == agent) status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+    if (pid == agent) status = ShellCodeOf(raw);
   }
 }
 

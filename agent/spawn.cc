@@ -5,7 +5,6 @@
 #include <linux/sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/exec.h"
 #include "base/signals.h"
 #include "base/standard_streams.h"
 
@@ -100,18 +100,6 @@ void TakeDescriptors(const ChildPlan& plan) {
   ExecFirst(plan);
 }
 
-char* Raw(const std::string& text) { return const_cast<char*>(text.c_str()); }
-
-std::vector<char*> Pointers(std::span<const std::string> first,
-                            std::span<const std::string> second) {
-  std::vector<char*> pointers;
-  pointers.reserve(first.size() + second.size() + 1);
-  for (const std::string& text : first) pointers.push_back(Raw(text));
-  for (const std::string& text : second) pointers.push_back(Raw(text));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 Status OpenOutputPipe(int bytes, UniqueFd& ours, UniqueFd& childs) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   HVDRAY_RETURN_IF_ERROR(SetNonBlocking(pipe.read_end.get()));
@@ -193,7 +181,7 @@ int Adopt(pid_t pid, SpawnedProcess& child) {
   if (!child.pidfd.is_valid()) {
     const int error = errno;
     ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
+    ReapChild(pid);
     return error;
   }
   child.pid = pid;
@@ -210,9 +198,9 @@ ExecFailure Spawn(const SpawnRequest& request, SpawnedProcess& child) {
   }
   HVDRAY_CHECK(made.stdout_pipe.get() > 2);
 
-  const std::vector<char*> paths = Pointers(exec.paths, {});
-  const std::vector<char*> argv = Pointers(exec.argv, {});
-  const std::vector<char*> envp = Pointers(request.shared_environment, request.own_environment);
+  const std::vector<char*> paths = ExecArray(exec.paths);
+  const std::vector<char*> argv = ExecArray(exec.argv);
+  const std::vector<char*> envp = ExecArray(request.shared_environment, request.own_environment);
   char shell[] = "/bin/sh";
   std::vector<char*> shell_argv{shell, nullptr};
   shell_argv.insert(shell_argv.end(), argv.begin() + 1, argv.end());

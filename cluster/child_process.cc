@@ -18,6 +18,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/signals.h"
 #include "base/standard_streams.h"
@@ -203,10 +204,7 @@ constexpr int kReportFd = 3;  // in the child
   if (plan.report != kReportFd) ::dup3(plan.report, kReportFd, O_CLOEXEC);
   CloseFrom(kReportFd + 1);
   ResetSignals();
-  ::execvp(plan.argv[0], plan.argv);
-  const int error = errno;
-  (void)!::write(kReportFd, &error, sizeof error);
-  ::_exit(127);
+  ExecOrReport(plan.argv, kReportFd);
 }
 
 /// As posix_spawn(), which has no word for the signal that comes with our end. Returns an errno.
@@ -221,16 +219,7 @@ int ForkTied(pid_t& pid, ForkPlan plan) {
     if (pid == 0) BecomeTied(plan);
     if (pid < 0) return errno;
   }
-  report->write_end.Reset();
-  int error = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(report->read_end.get(), &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  if (got != sizeof error) return 0;  // closed by exec
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return error;
+  return AwaitExec(pid, std::move(report).value());
 }
 
 }  // namespace
@@ -266,8 +255,7 @@ void ChildEnder::Close() {
 void ChildEnder::Reap(pid_t pid, const Child& child) {
   AwaitEnd(child.pidfd.get(), child.deadline - std::chrono::steady_clock::now());
   ::kill(-pid, SIGKILL);
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  ReapChild(pid);
 }
 
 void StartChild(Loop& loop, std::string name, const std::vector<std::string>& command,
@@ -303,11 +291,7 @@ int Spawn(pid_t& pid, char* const* argv, int in, int out, int err) {
 
 Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int out, int err,
                            ChildEnd end) {
-  std::vector<std::string> words = command;
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ExecArray(command);
   Helper helper;
   const int error = end == ChildEnd::kItself
                         ? Spawn(helper.pid, argv.data(), in, out, err)
@@ -320,7 +304,7 @@ Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int 
   if (helper.pidfd.is_valid()) return helper;
   const Status status = ErrnoStatus("pidfd_open", errno);
   ::kill(-helper.pid, SIGKILL);
-  ::waitpid(helper.pid, nullptr, 0);
+  ReapChild(helper.pid);
   return status;
 }
 

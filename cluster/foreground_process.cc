@@ -17,6 +17,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/signals.h"
 #include "base/text.h"
@@ -60,10 +61,7 @@ class ReadSignals {
   ::signal(SIGPIPE, SIG_DFL);  // this process ignores them
   ::signal(SIGXFSZ, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-  ::execvp(argv[0], argv);
-  const int error = errno;
-  (void)!::write(report_fd, &error, sizeof error);
-  ::_exit(127);
+  ExecOrReport(argv, report_fd);
 }
 
 /// Only while this process has one thread that goes on: nothing else runs meanwhile.
@@ -71,29 +69,16 @@ class ReadSignals {
 Result<pid_t> SpawnHere(const std::vector<std::string>& command, const sigset_t& mask,
                         int error_fd) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe report, MakePipe());
-  std::vector<std::string> words = command;
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ExecArray(command);
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoStatus("fork", errno);
   if (pid == 0) BecomeCommand(argv.data(), mask, self, report.write_end.get(), error_fd);
-  report.write_end.Reset();
-  int error = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(report.read_end.get(), &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  if (got != sizeof error) return pid;  // closed by exec
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  const int error = AwaitExec(pid, std::move(report));
+  if (error == 0) return pid;
   return Status(ErrorCode::kAgentStartFailed,
                 fmt::format("{}: {}", command.front(), ::strerror(error)));
 }
-
-int CodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 /// Passes on the signals that are waiting; child -1: only notes them. Those of the terminal's keys
 /// have reached the child already, but of its end the kernel tells the session's leader alone.
@@ -165,7 +150,7 @@ class Conversation {
       if (ready[1].revents != 0) Take(out_, &run_.output);
       if (ready[2].revents != 0) Take(err_, &errors_);
     }
-    const int status = Reap();
+    const int status = ReapChild(helper_.pid);
     run_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     run_.error_lines = LinesIn(errors_);
     return std::move(run_);
@@ -190,15 +175,8 @@ class Conversation {
 
   Status GiveUp() {
     ::kill(-helper_.pid, SIGKILL);
-    Reap();
+    ReapChild(helper_.pid);
     return {ErrorCode::kDeadlineExceeded, "no answer in time"};
-  }
-
-  int Reap() const {
-    int status = 0;
-    while (::waitpid(helper_.pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
   }
 
   Helper helper_;
@@ -223,7 +201,7 @@ Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, Erro
     int status = 0;
     const pid_t got = ::waitpid(child, &status, WNOHANG | WUNTRACED);
     if (got == child && !WIFSTOPPED(status)) {
-      end.exit_code = CodeOf(status);
+      end.exit_code = ShellCodeOf(status);
       // A signal of the terminal may have ended the child before we read it.
       PassSignals(signals.fd(), /*child=*/-1, &end.signo);
       if (kept.is_valid()) end.error_lines = LinesIn(ContentsOf(kept.get()));

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/text.h"
 #include "cluster/child_process.h"
@@ -118,10 +119,7 @@ int SshTunnel::End() {
   input_.Reset();
   pollfd gone = {helper_.pidfd.get(), POLLIN, 0};
   if (::poll(&gone, 1, kPatienceMs) <= 0) ::kill(-helper_.pid, SIGKILL);
-  int status = 0;
-  while (::waitpid(helper_.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  helper_.pid = -1;
+  const int status = ReapChild(std::exchange(helper_.pid, -1));
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

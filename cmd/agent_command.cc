@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "agent/agent_run.h"
+#include "base/exec.h"
 #include "cmd/commands.h"
 
 namespace hvdray {
@@ -10,11 +11,7 @@ namespace hvdray {
 int AgentCommand(const CommandLine& line) {
   std::vector<std::string> words = {"hvdray-agent"};
   words.insert(words.end(), line.args.begin(), line.args.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  return AgentMain(static_cast<int>(words.size()), argv.data());
+  return AgentMain(static_cast<int>(words.size()), ExecArray(words).data());
 }
 
 }  // namespace hvdray

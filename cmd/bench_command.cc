@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/exec.h"
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"
 #include "launcher/job/exit_code.h"
@@ -25,10 +26,7 @@ int BenchCommand(const CommandLine& line) {
   const std::string own = OwnPath();
   std::vector<std::string> words = {own.substr(0, own.rfind('/') + 1) + "hvdray-bench"};
   words.insert(words.end(), line.args.begin(), line.args.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ExecArray(words);
   // hvdray ignores them, and an ignored signal survives execve().
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGXFSZ, SIG_DFL);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/environ.h"
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/signals.h"
 #include "base/standard_streams.h"
@@ -365,10 +366,7 @@ int StartJob(const BenchRequest& request, const std::string& own) {
   }
   words.insert(words.end(), {"--", own});
   words.insert(words.end(), request.bench_words.begin(), request.bench_words.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ExecArray(words);
   ::execv(argv[0], argv.data());
   return Fail("bench", ErrnoStatus(hvdray, errno));
 }

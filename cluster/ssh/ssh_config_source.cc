@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/environ.h"
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/signals.h"
@@ -105,10 +105,7 @@ struct ProgramEnd {
 
 /// Starts `argv` with an empty stdin. nullopt: no such program.
 Result<std::optional<pid_t>> Spawn(const std::vector<std::string>& argv, int out, int err) {
-  std::vector<char*> pointers;
-  pointers.reserve(argv.size() + 1);
-  for (const std::string& word : argv) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
+  const std::vector<char*> pointers = ExecArray(argv);
   posix_spawn_file_actions_t actions{};
   posix_spawnattr_t attributes{};
   ::posix_spawn_file_actions_init(&actions);
@@ -181,8 +178,7 @@ Result<std::optional<ProgramEnd>> RunProgram(const std::vector<std::string>& arg
   ProgramEnd end;
   const Status read = ReadBoth(out, err, end, limit);
   if (!read.ok() && *pid > 1) ::kill(-*pid, SIGKILL);
-  while (::waitpid(*pid, &end.wait_status, 0) < 0 && errno == EINTR) {
-  }
+  end.wait_status = ReapChild(*pid);
   if (!read.ok()) return read;
   return std::optional<ProgramEnd>(std::move(end));
 }

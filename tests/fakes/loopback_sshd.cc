@@ -10,17 +10,16 @@
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/environ.h"
+#include "base/exec.h"
 #include "base/status.h"
 
 namespace hvdray {
@@ -35,12 +34,6 @@ constexpr const char* kShadowLine =
 /// stdin is /dev/null; stdout and stderr go to `output`.
 pid_t Spawn(const std::vector<std::string>& argv, int output,
             const std::vector<std::string>& environment) {
-  const auto pointers = [](const std::vector<std::string>& words) {
-    std::vector<char*> list;
-    for (const std::string& word : words) list.push_back(const_cast<char*>(word.c_str()));
-    list.push_back(nullptr);
-    return list;
-  };
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -48,18 +41,13 @@ pid_t Spawn(const std::vector<std::string>& argv, int output,
   ::posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, argv[0].c_str(), &actions, nullptr, pointers(argv).data(),
-                                   pointers(environment).data());
+  const int error = ::posix_spawnp(&pid, argv[0].c_str(), &actions, nullptr, ExecArray(argv).data(),
+                                   ExecArray(environment).data());
   ::posix_spawn_file_actions_destroy(&actions);
   return error == 0 ? pid : -1;
 }
 
-bool WaitFor(pid_t pid) {
-  int status = -1;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status == 0;
-}
+bool WaitFor(pid_t pid) { return ReapChild(pid) == 0; }
 
 bool RunWith(const std::vector<std::string>& argv, const std::vector<std::string>& environment) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));

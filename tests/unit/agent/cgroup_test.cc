@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/exec.h"
 #include "base/fd.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
@@ -85,9 +86,7 @@ TEST(OomWatchTest, NothingIsClaimedWithoutAKill) {
 // Starts a probe that first enters the group with this cgroup.procs.
 pid_t StartIn(const std::string& procs, std::vector<std::string> words) {
   const std::vector<std::string> command = ProbeCommand(std::move(words));
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ExecArray(command);
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   const int fd = ::open(procs.c_str(), O_WRONLY);

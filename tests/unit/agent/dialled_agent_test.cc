@@ -11,6 +11,7 @@
 
 #include <optional>
 
+#include "base/exec.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_listener.h"
 #include "tests/fakes/fault_catalogue.h"
@@ -53,9 +54,7 @@ class DialledAgentTest : public ::testing::Test {
   }
 
   pid_t Spawn(const std::vector<std::string>& command, int stdin_fd, const std::string& mark) {
-    std::vector<char*> argv;
-    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
+    const std::vector<char*> argv = ExecArray(command);
     std::string omp = "OMP_NUM_THREADS=1";
     std::string ray = "RAY_ADDRESS=here";
     std::string copy = mark;
@@ -133,8 +132,7 @@ class DialledAgentTest : public ::testing::Test {
       if (!actor_status_ && ::waitpid(actor_, &status, WNOHANG) == actor_) actor_status_ = status;
       return actor_status_.has_value();
     }));
-    const int status = actor_status_.value_or(0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return ShellCodeOf(actor_status_.value_or(0));
   }
   bool NothingIsLeft() {
     return WaitFor(*loop_, [&] { return FindMarked(mark_).empty(); });

@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "agent/cgroup.h"
+#include "base/exec.h"
 #include "tests/fakes/link_calls.h"
 #include "tests/fakes/temp_directory.h"
 #include "tests/unit/agent/probe.h"
@@ -63,9 +64,7 @@ class KeeperTest : public ::testing::Test {
 
   void SpawnAgent(int socket) {
     const std::vector<std::string> command = ProbeCommand({agent_word_});
-    std::vector<char*> argv;
-    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
+    const std::vector<char*> argv = ExecArray(command);
     std::string runtime = "XDG_RUNTIME_DIR=" + runtime_.path();
     char* const envp[] = {mark_.data(), runtime.data(), nullptr};
     posix_spawn_file_actions_t actions;
@@ -111,8 +110,7 @@ class KeeperTest : public ::testing::Test {
   /// The exit code; 128+n for a signal.
   int ReapKeeper() {
     EXPECT_TRUE(WaitFor(*loop_, [&] { return IsReaped(); }));
-    const int status = keeper_status_.value_or(0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return ShellCodeOf(keeper_status_.value_or(0));
   }
   bool NothingIsLeft() {
     return WaitFor(*loop_, [&] { return FindMarked(mark_).empty(); });

@@ -17,6 +17,7 @@
 #include <map>
 
 #include "agent/agent_run.h"
+#include "base/exec.h"
 
 namespace hvdray {
 namespace {
@@ -158,9 +159,7 @@ int BeActor(int count, char** words) {
                    {static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)), POLLIN, 0}};
   (void)!::poll(ends, 2, -1);
   ::close(pipe[1]);
-  int status = 0;
-  ::waitpid(agent, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ShellCodeOf(ReapChild(agent));
 }
 
 // Writes until there is no memory left; only for a group with a limit.

@@ -2,10 +2,11 @@
 #include "base/signals.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
+
+#include "base/exec.h"
 
 namespace hvdray {
 namespace {
@@ -71,9 +72,7 @@ int LeftBy(void (*restore)()) {
     ::_exit((is_ignored(SIGCHLD) ? 1 : 0) + (is_ignored(SIGHUP) ? 2 : 0) +
             (IsBlocked(SIGTERM) ? 4 : 0));
   }
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WEXITSTATUS(status);
+  return ShellCodeOf(ReapChild(pid));
 }
 
 TEST(SignalsTest, AProgramKeepsWhatIsIgnoredOnPurposeAndAForkedChildNothing) {

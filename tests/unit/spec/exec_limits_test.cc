@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/exec.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {
@@ -62,9 +63,7 @@ TEST(CheckExecLimitsTest, KnowsTheKernelsFloorAndCeiling) {
 /// Errno of execing /bin/true in `environment`; 0 when it ran.
 int ExecErrno(const Environment& environment) {
   const std::vector<std::string> strings = environment.ToStrings();
-  std::vector<char*> envp;
-  for (const std::string& text : strings) envp.push_back(const_cast<char*>(text.c_str()));
-  envp.push_back(nullptr);
+  const std::vector<char*> envp = ExecArray(strings);
   const pid_t child = ::fork();
   if (child == 0) {
     char name[] = "/bin/true";
@@ -72,8 +71,7 @@ int ExecErrno(const Environment& environment) {
     ::execve(name, argv, envp.data());
     ::_exit(errno == E2BIG ? 100 : 101);
   }
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  const int status = ReapChild(child);
   if (!WIFEXITED(status)) return -1;
   return WEXITSTATUS(status) == 0 ? 0 : (WEXITSTATUS(status) == 100 ? E2BIG : -1);
 }
