@@ -9,13 +9,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "base/environ.h"
+#include "base/text.h"
 #include "base/unix_socket.h"
 
 namespace hvdray {
@@ -66,10 +66,8 @@ std::optional<pid_t> AgentOf(std::string_view name) {
   if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) return std::nullopt;
   name.remove_prefix(kBefore.size());
   name.remove_suffix(std::min(kAfter.size(), name.size()));
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  const bool is_number = error == std::errc() && end == name.data() + name.size();
-  return is_number && pid > 0 ? std::optional(pid) : std::nullopt;
+  const auto pid = ParseInteger<pid_t>(name);
+  return pid && *pid > 0 ? pid : std::nullopt;
 }
 
 // Also if nobody reaps it, as in a container whose first process does not.
@@ -109,11 +107,9 @@ std::optional<Duration> ParseLeave(std::string_view line) {
   if (line.empty()) return kDefaultLeave;
   if (line.front() != ' ') return std::nullopt;
   line.remove_prefix(1);
-  int seconds = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), seconds);
-  const bool is_number = error == std::errc() && end == line.data() + line.size();
-  if (!is_number || seconds < 0 || seconds > kMaxLeaveSeconds) return std::nullopt;
-  return std::chrono::seconds(seconds);
+  const auto seconds = ParseInteger<int>(line);
+  if (!seconds || *seconds < 0 || *seconds > kMaxLeaveSeconds) return std::nullopt;
+  return std::chrono::seconds(*seconds);
 }
 
 std::string LeaveDirectory() {

@@ -16,6 +16,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -135,10 +137,6 @@ size_t OnBody(char* data, size_t size, size_t count, void* state) {
 bool HasControlByte(std::string_view text) {
   return std::ranges::any_of(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-}
-
-std::string SecondsText(Duration duration) {
-  return fmt::format("{:.3g} s", std::chrono::duration<double>(duration).count());
 }
 
 long CurlMilliseconds(Duration duration) {

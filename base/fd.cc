@@ -15,11 +15,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+
+#include "base/text.h"
 
 namespace hvdray {
 
@@ -80,10 +81,7 @@ int DescriptorNamedBy(const std::string& path) {
   if (path == "/dev/stderr") return STDERR_FILENO;
   for (const std::string_view directory : {"/dev/fd/", "/proc/self/fd/"}) {
     if (!path.starts_with(directory)) continue;
-    int fd = -1;
-    const char* const end = path.data() + path.size();
-    const auto parsed = std::from_chars(path.data() + directory.size(), end, fd);
-    if (parsed.ec == std::errc() && parsed.ptr == end) return fd;
+    if (const auto fd = ParseInteger<int>(path.substr(directory.size()))) return *fd;
   }
   return -1;
 }

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <utility>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -106,8 +108,7 @@ struct HttpClient::Impl {
     }
     if (is_late) {
       return {ErrorCode::kDeadlineExceeded,
-              fmt::format("{}: no complete answer within {:.3g} s", place,
-                          std::chrono::duration<double>(timeout).count())};
+              fmt::format("{}: no complete answer within {}", place, SecondsText(timeout))};
     }
     return {ErrorCode::kProtocolError,
             fmt::format("{}: connection closed without a valid answer", place)};

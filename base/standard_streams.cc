@@ -7,13 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
-#include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -38,11 +36,8 @@ bool CloseListed(int first) {
     for (int64_t at = 0; at < size;) {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
       at += entry->size;
-      int fd = -1;
-      const char* const end = entry->name + ::strlen(entry->name);
-      const auto parsed = std::from_chars(entry->name, end, fd);
-      const bool is_number = parsed.ec == std::errc() && parsed.ptr == end;
-      if (is_number && fd >= first && fd != directory) ::close(fd);
+      const auto fd = ParseInteger<int>(entry->name);
+      if (fd && *fd >= first && *fd != directory) ::close(*fd);
     }
   }
   ::close(directory);

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
+#include <cmath>
 
 namespace hvdray {
 namespace {
@@ -69,6 +69,28 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
 
 std::string Count(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string SecondsText(Duration duration) {
+  return fmt::format("{:.3g} s", Seconds(duration).count());
+}
+
+std::string AtHome(std::string_view path, std::string_view home) {
+  if (home.empty() || !path.starts_with("~/")) return std::string(path);
+  return fmt::format("{}{}", home, path.substr(1));
+}
+
+std::string_view WithoutPlus(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+std::optional<double> ParseDouble(std::string_view text) {
+  text = WithoutPlus(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 size_t Utf8Length(std::string_view text) {

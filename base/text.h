@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/types.h"
 
 namespace hvdray {
 
@@ -37,6 +38,12 @@ std::vector<std::string_view> LinesOf(std::string_view text);
 /// "1 worker", "3 workers".
 std::string Count(uint64_t count, std::string_view noun);
 
+/// "0.5 s", "30 s": three digits.
+std::string SecondsText(Duration duration);
+
+/// `path` with `home` in place of "~" in a leading "~/". An empty `home`: `path` as it is.
+std::string AtHome(std::string_view path, std::string_view home);
+
 /// At least one digit and nothing else.
 bool IsAllDigits(std::string_view text);
 
@@ -50,6 +57,13 @@ std::optional<T> ParseInteger(std::string_view text, int base = 10) {
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
   return number;
 }
+
+/// `text` without the '+' of a number, which ParseInteger() does not take.
+std::string_view WithoutPlus(std::string_view text);
+
+/// All of `text` as a finite decimal number: "-1.5", "+2", "1e3". nullopt: anything else, or out of
+/// a double's range.
+std::optional<double> ParseDouble(std::string_view text);
 
 /// Bytes (1 to 4) of the well-formed UTF-8 sequence that starts `text`; 0: none does.
 /// Source: Unicode 15, table 3-7.

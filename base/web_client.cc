@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -304,8 +305,7 @@ struct WebClient::Impl {
 
   /// Call after the Watcher has ended: only Cancel() may still touch what the mutex guards.
   Status ToStatus(httplib::Error error, const WebReply& reply, size_t body_bytes) const {
-    const std::string timeout =
-        fmt::format("{:.3g} s", std::chrono::duration<double>(options.timeout).count());
+    const std::string timeout = SecondsText(options.timeout);
     const bool is_connecting =
         error == httplib::Error::Connection || error == httplib::Error::ConnectionTimeout;
     if (is_connecting && (was_cut || error == httplib::Error::ConnectionTimeout)) {

@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
@@ -393,23 +391,6 @@ std::optional<bool> ParseBool(std::string_view text) {
   if (std::ranges::find(kTrue, text) != kTrue.end()) return true;
   if (std::ranges::find(kFalse, text) != kFalse.end()) return false;
   return std::nullopt;
-}
-
-std::string_view WithoutPlus(std::string_view text) {
-  const bool is_signed = text.size() > 1 && text[0] == '+' && text[1] != '-';
-  return is_signed ? text.substr(1) : text;
-}
-
-/// Finite decimal numbers only: no hexadecimal, inf or nan.
-std::optional<double> ParseDouble(std::string_view text) {
-  const std::string_view digits = WithoutPlus(text);
-  if (digits.find_first_not_of("0123456789.eE+-") != std::string_view::npos) return std::nullopt;
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(value)) {
-    return std::nullopt;
-  }
-  return value;
 }
 
 bool IsInteger(std::string_view text) {

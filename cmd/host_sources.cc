@@ -116,12 +116,9 @@ ClusterHosts LoginOfCluster(const ClusterSpec& spec) {
   ClusterHosts result;
   result.ssh_user = spec.auth.ssh_user;
   result.ssh_proxy_command = spec.auth.ssh_proxy_command;
-  result.ssh_identity_file = spec.auth.ssh_private_key;
-  if (result.ssh_identity_file.starts_with("~/")) {
-    // As Ray does.
-    const std::string home = Environment::FromProcess().GetOr("HOME", "");
-    if (!home.empty()) result.ssh_identity_file.replace(0, 1, home);
-  }
+  // As Ray does.
+  result.ssh_identity_file =
+      AtHome(spec.auth.ssh_private_key, Environment::FromProcess().GetOr("HOME", ""));
   result.run = spec.run;
   return result;
 }

@@ -202,9 +202,7 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
     spec.ssh_proxy_command.Set(auth.ssh_proxy_command, cluster.path);
   }
   if (!auth.ssh_private_key.empty() && spec.ssh_identity_file->empty()) {
-    std::string key = auth.ssh_private_key;
-    if (key.starts_with("~/")) key.replace(0, 1, cluster.home);
-    spec.ssh_identity_file.Set(std::move(key), cluster.path);
+    spec.ssh_identity_file.Set(AtHome(auth.ssh_private_key, cluster.home), cluster.path);
   }
   HVDRAY_RETURN_IF_ERROR(CheckHostAccess(spec));
   const RawOption* login = request.said.Find(OptionId::kLoginShells);

@@ -12,6 +12,7 @@
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "cluster/rsync_words.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
@@ -138,10 +139,9 @@ std::vector<RsyncCopy> MountsOf(const ClusterSpec& file) {
   copies.reserve(file.file_mounts.size());
   for (const ClusterFileMount& mount : file.file_mounts) {
     RsyncCopy copy;
-    copy.source = mount.local;
+    copy.source = AtHome(mount.local, home);
     copy.target = mount.remote;
     copy.makes_parent = true;
-    if (copy.source.starts_with("~/") && !home.empty()) copy.source.replace(0, 1, home);
     if (IsDirectory(copy.source)) {
       if (!copy.source.ends_with('/')) copy.source += '/';
       if (!copy.target.ends_with('/')) copy.target += '/';

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/fd.h"
+#include "base/text.h"
 #include "collective/communicator.h"
 
 namespace hvdray {
@@ -13,13 +12,12 @@ Result<int> ReadInt(const Environment& environment, const std::string& name, int
                     int max) {
   const auto text = environment.Get(name);
   if (!text || text->empty()) return fallback;
-  int value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size() || value < min || value > max) {
+  const auto value = ParseInteger<int>(*text);
+  if (!value || *value < min || *value > max) {
     return Status(ErrorCode::kSpecInvalid,
                   fmt::format("{}={} is not a number from {} to {}", name, *text, min, max));
   }
-  return value;
+  return *value;
 }
 
 Result<Backend> ReadBackend(const Environment& environment) {

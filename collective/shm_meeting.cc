@@ -276,8 +276,8 @@ Result<std::vector<pid_t>> ShmMeeting::AwaitMembers(const std::vector<int>& memb
       if (status.code() != ErrorCode::kDeadlineExceeded) return status;
       const auto missing = std::find(pids.begin(), pids.end(), 0) - pids.begin();
       return Status(ErrorCode::kDeadlineExceeded,
-                    fmt::format("rank {} did not ask for shared memory within {:.3g} s",
-                                members[static_cast<size_t>(missing)], Seconds(timeout_).count()));
+                    fmt::format("rank {} did not ask for shared memory within {}",
+                                members[static_cast<size_t>(missing)], SecondsText(timeout_)));
     }
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket.is_valid()) continue;  // it has gone again

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "base/signals.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -242,9 +243,9 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
     }
     const Duration left = deadline - std::chrono::steady_clock::now();
     if (left <= Duration::zero()) {
-      status = Status(
-          ErrorCode::kDeadlineExceeded,
-          fmt::format("{} did not come within {:.3g} s", NameOf(peer), Seconds(timeout_).count()));
+      status =
+          Status(ErrorCode::kDeadlineExceeded,
+                 fmt::format("{} did not come within {}", NameOf(peer), SecondsText(timeout_)));
       break;
     }
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);

@@ -141,12 +141,6 @@ Result<std::optional<AwsCredentialPlan>> PlanProfile(const AwsAccountFacts& fact
   return std::optional<AwsCredentialPlan>();
 }
 
-/// `~/` at the start of `path` expanded.
-std::string AtHome(const std::string& path, const Environment& environment) {
-  if (!path.starts_with("~/")) return path;
-  return environment.GetOr("HOME", "/root") + path.substr(1);
-}
-
 /// A missing file is an empty one, as for AWS's own tools.
 Result<AwsProfiles> ReadProfiles(const std::string& path, AwsFile file) {
   struct ::stat entry {};
@@ -371,11 +365,10 @@ Result<AwsAccountFacts> ReadAwsAccount(std::map<std::string, std::string> given,
   if (profile.empty()) profile = environment.GetOr("AWS_DEFAULT_PROFILE", "");
   facts.is_profile_named = !profile.empty();
   if (facts.is_profile_named) facts.profile = profile;
-  const std::string credentials = environment.GetOr("AWS_SHARED_CREDENTIALS_FILE", "");
-  const std::string config = environment.GetOr("AWS_CONFIG_FILE", "");
+  const std::string home = environment.GetOr("HOME", "/root");
   facts.credentials_path =
-      AtHome(credentials.empty() ? "~/.aws/credentials" : credentials, environment);
-  facts.config_path = AtHome(config.empty() ? "~/.aws/config" : config, environment);
+      AtHome(environment.GetOr("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), home);
+  facts.config_path = AtHome(environment.GetOr("AWS_CONFIG_FILE", "~/.aws/config"), home);
   HVDRAY_ASSIGN_OR_RETURN(facts.credentials,
                           ReadProfiles(facts.credentials_path, AwsFile::kCredentials));
   HVDRAY_ASSIGN_OR_RETURN(facts.config, ReadProfiles(facts.config_path, AwsFile::kConfig));

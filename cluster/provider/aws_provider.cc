@@ -203,9 +203,6 @@ class AwsProvider final : public Provider {
   std::string KeyPath(const std::string& name) const {
     return fmt::format("{}/.ssh/{}.pem", home_, name);
   }
-  std::string AtHome(const std::string& path) const {
-    return path.starts_with("~/") ? home_ + path.substr(1) : path;
-  }
   ProviderTags OurTags() const { return {{std::string(kAwsMadeByTag), input_.cluster_name}}; }
 
   const AwsInput input_;
@@ -391,7 +388,7 @@ Result<Json> AwsProvider::AuthForHash(const std::string& private_key) const {
   if (auth_.is_proxied_by_node_id) auth["ssh_proxy_use_node_id"] = true;
   const auto add = [&](const char* key, const std::string& path) -> Status {
     if (path.empty()) return {};
-    HVDRAY_ASSIGN_OR_RETURN(std::string text, ReadFile(AtHome(path)));
+    HVDRAY_ASSIGN_OR_RETURN(std::string text, ReadFile(AtHome(path, home_)));
     // Python reads text files with any line end as '\n'.
     for (size_t at = 0; (at = text.find("\r\n", at)) != std::string::npos;) text.erase(at, 1);
     auth[key] = std::move(text);
@@ -551,7 +548,7 @@ Result<PreparedCluster> AwsProvider::Prepare(const StepHandler& on_step) {
   }
   tell("security group");
   prepared.private_key_path =
-      plan.key_name.empty() ? AtHome(input_.private_key) : KeyPath(plan.key_name);
+      plan.key_name.empty() ? AtHome(input_.private_key, home_) : KeyPath(plan.key_name);
   HVDRAY_ASSIGN_OR_RETURN(const Json auth, AuthForHash(prepared.private_key_path));
   prepared.nodes = PreparedAwsNodes(input_, plan, group_ids, profile_arn, auth);
   prepared.steps = std::move(plan.shown.steps);

@@ -328,7 +328,7 @@ Result<RayToken> FindRayToken(const Environment& environment) {
   const bool is_named = !path.empty();
   const std::string home = environment.GetOr("HOME", "");
   if (!is_named && !home.empty()) path = home + "/.ray/auth_token";
-  if (path.starts_with("~/") && !home.empty()) path = home + path.substr(1);
+  path = AtHome(path, home);
   if (path.empty() || (!is_named && ::access(path.c_str(), F_OK) != 0)) return RayToken{};
   Result<std::string> read = ReadFile(path, kMaxTokenBytes + 64);
   if (!read.ok()) {

@@ -49,7 +49,7 @@ double Number(const Json& value) {
   return std::isfinite(number) ? number : 0;
 }
 
-int Count(const Json& value) {
+int CountOf(const Json& value) {
   return static_cast<int>(std::clamp(Number(value), 0.0, static_cast<double>(INT_MAX)));
 }
 
@@ -161,7 +161,7 @@ std::vector<std::pair<RayAmounts, int>> CountedBundles(const Json* list) {
   for (const Json& pair : *list) {
     if (bundles.size() >= kMaxDemands) break;
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_object()) continue;
-    bundles.emplace_back(Resources(&pair[0]), Count(pair[1]));
+    bundles.emplace_back(Resources(&pair[0]), CountOf(pair[1]));
   }
   return bundles;
 }
@@ -173,7 +173,7 @@ void AppendDemands(const Json& report, std::vector<RayDemand>& demands) {
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_object()) continue;
       demands.push_back({.bundles = CountedBundles(Find(pair[0], "bundles")),
                          .strategy = Text(pair[0], "strategy"),
-                         .count = Count(pair[1])});
+                         .count = CountOf(pair[1])});
     }
   }
   for (auto& [bundle, count] : CountedBundles(Find(report, "resourceDemand"))) {
@@ -219,7 +219,7 @@ RayAutoscaler Autoscaler(const Json& report) {
   autoscaler.failed = PendingNodes(Find(report, "failedNodes"));
   if (const Json* launches = Find(report, "pendingLaunches");
       launches != nullptr && launches->is_object()) {
-    for (const auto& [type, count] : launches->items()) autoscaler.launching[type] = Count(count);
+    for (const auto& [type, count] : launches->items()) autoscaler.launching[type] = CountOf(count);
   }
   return autoscaler;
 }

@@ -72,10 +72,6 @@ void AddTo(RayAmounts& sum, const RayAmounts& amounts) {
   for (const auto& [name, amount] : amounts) sum[name] += amount;
 }
 
-std::string Plural(size_t count, std::string_view word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
-
 /// "12 s", "5 min", "3 h", "2 days".
 std::string TimeText(int64_t ms) {
   const int64_t seconds = std::max<int64_t>(ms / 1000, 0);
@@ -111,7 +107,7 @@ std::string DemandText(const RayDemand& demand) {
   if (demand.strategy.empty()) {
     return fmt::format("{} x {}", demand.count, bundles.substr(bundles.find(" x ") + 3));
   }
-  return fmt::format("{} {} of {}", Plural(static_cast<size_t>(demand.count), "placement group"),
+  return fmt::format("{} {} of {}", Count(demand.count, "placement group"),
                      ShownText(demand.strategy), bundles);
 }
 
@@ -414,7 +410,7 @@ std::string RayStatusText(const RaySnapshot& cluster) {
   }
   std::string text =
       fmt::format("Ray {} at {}: {}, in use {}\n", ShownText(cluster.version.ray), cluster.url,
-                  Plural(cluster.nodes.size(), "node"), UseText(total, is_known ? &free : nullptr));
+                  Count(cluster.nodes.size(), "node"), UseText(total, is_known ? &free : nullptr));
   std::vector<Row> rows;
   for (const RayNode& node : cluster.nodes) {
     rows.push_back({ShownText(node.ip), node.is_head ? "head" : "",
@@ -485,7 +481,7 @@ std::vector<std::string> ClusterViewLines(const ClusterView& view) {
                     CloudText(machine) + what});
   }
   const std::string name = fmt::format("{} ({})", ShownText(view.name), ShownText(view.file, 200));
-  const std::string count = Plural(machines.size(), "node");
+  const std::string count = Count(machines.size(), "node");
   if (!view.ray_status.ok()) {
     std::vector<std::string> lines = {fmt::format("{}: {}, Ray does not answer", name, count)};
     AddText(lines, Table(rows));
@@ -590,17 +586,15 @@ std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask) {
     sum += slots.now;
     hosts += slots.now > 0 ? 1 : 0;
     unknown += node.is_free_known ? 0 : 1;
-    rows.push_back({ShownText(node.ip),
-                    node.is_free_known ? Plural(static_cast<size_t>(slots.now), "slot") : "? slots",
+    rows.push_back({ShownText(node.ip), node.is_free_known ? Count(slots.now, "slot") : "? slots",
                     node.is_free_known ? "free: " + FreeText(node.free) : "free: ?",
                     SlotsNote(slots, node.is_free_known)});
   }
   const std::string rest =
-      unknown == 0 ? "" : fmt::format(" (not known yet for {})", Plural(unknown, "node"));
-  return fmt::format("{} of {} free now, on {} of {} at {}{}\n",
-                     Plural(static_cast<size_t>(sum), "slot"),
+      unknown == 0 ? "" : fmt::format(" (not known yet for {})", Count(unknown, "node"));
+  return fmt::format("{} of {} free now, on {} of {} at {}{}\n", Count(sum, "slot"),
                      ShownText(AmountsText(SlotBundle(ask)), 200), hosts,
-                     Plural(cluster.nodes.size(), "node"), cluster.url, rest) +
+                     Count(cluster.nodes.size(), "node"), cluster.url, rest) +
          Table(rows);
 }
 
@@ -684,7 +678,7 @@ std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs,
     rows.push_back({ShownText(job.submission_id), ShownText(job.status_text), ExitText(job),
                     JobTimeText(job, now_ms)});
   }
-  return fmt::format("{} at {}\n", Plural(jobs.size(), "job"), url) + Table(rows);
+  return fmt::format("{} at {}\n", Count(jobs.size(), "job"), url) + Table(rows);
 }
 
 std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs) {

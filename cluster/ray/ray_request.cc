@@ -11,6 +11,8 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -101,17 +103,13 @@ struct Wish {
   }
 };
 
-std::string Plural(int64_t count, std::string_view word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
-
 std::string WishText(const Wish& wish) {
   const std::string amounts = AmountsText(wish.bundle);
   const std::string each = wish.count == 1 ? "" : " each";
   if (wish.strategy == "STRICT_SPREAD") {
-    return fmt::format("{} with {}{}", Plural(wish.count, "host"), amounts, each);
+    return fmt::format("{} with {}{}", Count(wish.count, "host"), amounts, each);
   }
-  return fmt::format("{} of {}{}{}", Plural(wish.count, "slot"), amounts, each,
+  return fmt::format("{} of {}{}{}", Count(wish.count, "slot"), amounts, each,
                      wish.strategy == "STRICT_PACK" ? " on one host" : "");
 }
 
@@ -146,16 +144,16 @@ std::string MissingText(const Wish& wish, const std::vector<const RayNode*>& nod
   if (wish.strategy == "STRICT_SPREAD") {
     const auto hosts = std::count_if(rooms.begin(), rooms.end(), [](int n) { return n > 0; });
     if (hosts == live) {
-      return text + fmt::format("there {} {}", live == 1 ? "is" : "are", Plural(live, "live node"));
+      return text + fmt::format("there {} {}", live == 1 ? "is" : "are", Count(live, "live node"));
     }
-    return text + fmt::format("{} of {} {} that much{}", hosts, Plural(live, "live node"),
+    return text + fmt::format("{} of {} {} that much{}", hosts, Count(live, "live node"),
                               hosts == 1 ? "has" : "have", room == Room::kFree ? " free" : "");
   }
   if (wish.strategy == "STRICT_PACK") {
     return text + fmt::format("no live node has room for more than {}{}",
                               *std::max_element(rooms.begin(), rooms.end()), now);
   }
-  return text + fmt::format("{} {} room for {}{}", Plural(live, "live node"),
+  return text + fmt::format("{} {} room for {}{}", Count(live, "live node"),
                             live == 1 ? "has" : "have",
                             std::accumulate(rooms.begin(), rooms.end(), int64_t{0}), now);
 }
@@ -200,9 +198,9 @@ RayFit FitWish(const Wish& wish, std::span<const RayNode> nodes) {
     return {RayRoom::kInfeasible, fmt::format("the cluster has no live node {}", pin)};
   }
   if (usable.empty()) {
-    return {RayRoom::kInfeasible, fmt::format("none of {} has the label {}",
-                                              Plural(static_cast<int64_t>(live), "live node"),
-                                              SelectorText(wish.selector))};
+    return {RayRoom::kInfeasible,
+            fmt::format("none of {} has the label {}", Count(live, "live node"),
+                        SelectorText(wish.selector))};
   }
   const std::vector<int> free = Rooms(wish, usable, /*is_free=*/true);
   if (wish.IsMet(free)) return {};
@@ -216,7 +214,7 @@ RayFit FitWish(const Wish& wish, std::span<const RayNode> nodes) {
   }
   if (unknown > 0 && wish.IsMet(most)) {
     return {RayRoom::kBusy, fmt::format("what is free on {} of {} is not known yet", unknown,
-                                        Plural(static_cast<int64_t>(usable.size()), "live node"))};
+                                        Count(usable.size(), "live node"))};
   }
   const std::string where = pin.empty() ? "" : fmt::format("{}: ", pin);
   if (wish.IsMet(total))

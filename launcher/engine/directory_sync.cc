@@ -303,9 +303,8 @@ void DirectorySync::CheckProgress() {
     host->idle = host->is_idle ? host->idle + tick_ : Duration::zero();
     host->is_idle = true;
     if (host->idle < stall_limit_) continue;
-    const double seconds = std::chrono::duration_cast<Seconds>(stall_limit_).count();
     return Fail(*host, {ErrorCode::kDeadlineExceeded,
-                        fmt::format("the copy made no progress for {:.3g} s", seconds),
+                        "the copy made no progress for " + SecondsText(stall_limit_),
                         "see what that host is doing, or raise --start-timeout"});
   }
 }

@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "launcher/engine/generation_start.h"
 
 namespace hvdray {
@@ -199,14 +200,13 @@ void HostCheck::OnStartTimeout() {
     start_timer_ = loop_.After(limit - now, [this] { OnStartTimeout(); });
     return;
   }
-  const double seconds = Seconds(*plan_.spec.start_timeout).count();
+  const std::string timeout = SecondsText(*plan_.spec.start_timeout);
   for (size_t host = 0; host < rows_.size(); ++host) {
     if (rows_[host].state != State::kStarting) continue;
-    OnLost(host, {ErrorCode::kDeadlineExceeded,
-                  fmt::format("host {}: did not become ready within {:.3g} s",
-                              plan_.hosts[host].host, seconds),
-                  fmt::format("look at what it is doing, or raise --start-timeout (now {:.3g} s)",
-                              seconds)});
+    OnLost(host,
+           {ErrorCode::kDeadlineExceeded,
+            fmt::format("host {}: did not become ready within {}", plan_.hosts[host].host, timeout),
+            fmt::format("look at what it is doing, or raise --start-timeout (now {})", timeout)});
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -155,8 +157,8 @@ void PairMeasure::OnSilence() {
     pairs_.push_back({.from = host,
                       .to = row.target,
                       .why = {ErrorCode::kDeadlineExceeded,
-                              fmt::format("its agent did not answer a measurement within {:.3g} s",
-                                          std::chrono::duration<double>(limit).count()),
+                              fmt::format("its agent did not answer a measurement within {}",
+                                          SecondsText(limit)),
                               "see what that host is doing"}});
   }
   is_serving_ = true;

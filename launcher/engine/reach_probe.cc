@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -15,10 +17,6 @@ using std::chrono::milliseconds;
 constexpr char kHint[] =
     "look for a firewall between them, or name the interface that reaches all hosts: "
     "--network-interfaces";
-
-std::string ShowSeconds(milliseconds time) {
-  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
-}
 
 }  // namespace
 
@@ -29,7 +27,7 @@ Status StatusOfProbe(const wire::ProbeOutcome& outcome, milliseconds limit) {
     case wire::ProbeStage::kRefused:
       return {ErrorCode::kHostRefused, "connection refused", kHint};
     case wire::ProbeStage::kTimeout:
-      return {ErrorCode::kConnectTimeout, "timed out after " + ShowSeconds(limit), kHint};
+      return {ErrorCode::kConnectTimeout, "timed out after " + SecondsText(limit), kHint};
     case wire::ProbeStage::kUnreachable:
       return ErrnoStatus("connect", outcome.error != 0 ? outcome.error : EHOSTUNREACH)
           .WithCode(ErrorCode::kHostUnreachable)
@@ -133,7 +131,7 @@ void ReachProbe::Finish() {
           {i, i,
            Status(ErrorCode::kDeadlineExceeded,
                   fmt::format("its agent did not say within {} which hosts it reaches",
-                              ShowSeconds(limits_.answer)),
+                              SecondsText(limits_.answer)),
                   "see what that host is doing")});
     }
     for (ClosedWay& way : row.closed) {

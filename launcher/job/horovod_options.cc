@@ -40,12 +40,7 @@ std::string WithoutUnderscores(std::string_view text) {
 
 /// Digits of `base`, underscores anywhere; `negative` as the sign was.
 std::optional<int64_t> Digits(std::string_view text, int base, bool is_negative) {
-  const std::string digits = (is_negative ? "-" : "") + WithoutUnderscores(text);
-  int64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return ParseInteger<int64_t>((is_negative ? "-" : "") + WithoutUnderscores(text), base);
 }
 
 std::optional<int64_t> TypeInt(std::string_view text) {

@@ -593,11 +593,8 @@ class DiscoveryParser {
 }  // namespace
 
 std::optional<int> ParseSlots(std::string_view text) {
-  int slots = 0;
-  if (!IsAllDigits(text)) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  if (error != std::errc() || slots > kMaxSlots) return std::nullopt;
-  return slots;
+  const auto slots = ParseInteger<int>(text);
+  return slots && IsAllDigits(text) && *slots <= kMaxSlots ? slots : std::nullopt;
 }
 
 Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name) {

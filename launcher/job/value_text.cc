@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -17,12 +16,6 @@ namespace {
 
 Status Wrong(std::string_view wanted, std::string_view text) {
   return Status(ErrorCode::kUsage, fmt::format("must be {}, not {}", wanted, Quoted(text)));
-}
-
-/// from_chars takes no '+'.
-std::string_view WithoutPlus(std::string_view text) {
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  return text;
 }
 
 constexpr size_t kMaxPath = 4000;  // Fits a frame.
@@ -41,26 +34,17 @@ bool HasPart(std::string_view path, std::string_view wanted) {
 std::string Quoted(std::string_view text) { return fmt::format("'{}'", ShownText(text, 80)); }
 
 Result<int64_t> ParseWhole(std::string_view text, int64_t min, int64_t max) {
-  const std::string_view digits = WithoutPlus(text);
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool is_number = !digits.empty() && end == digits.data() + digits.size() &&
-                         error != std::errc::invalid_argument;
-  if (!is_number || error != std::errc() || value < min || value > max) {
+  const auto value = ParseInteger<int64_t>(WithoutPlus(text));
+  if (!value || *value < min || *value > max) {
     return Wrong(fmt::format("a whole number from {} to {}", min, max), text);
   }
-  return value;
+  return *value;
 }
 
 Result<double> ParseNumber(std::string_view text) {
-  const std::string_view digits = WithoutPlus(text);
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || end != digits.data() + digits.size() || error != std::errc() ||
-      !std::isfinite(value)) {
-    return Wrong("a number", text);
-  }
-  return value;
+  const std::optional<double> value = ParseDouble(text);
+  if (!value) return Wrong("a number", text);
+  return *value;
 }
 
 Result<double> ParseBytes(std::string_view text) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/report/facts_json.h"
 #include "launcher/report/host_differences.h"
@@ -26,10 +27,6 @@ struct Block {
   std::string what;  ///< The lines that all share.
   std::vector<const CheckedHost*> hosts;
 };
-
-std::string Plural(size_t count, std::string_view word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
 
 std::string Joined(const std::vector<std::string>& parts) {
   std::string text;
@@ -80,7 +77,7 @@ std::string WhatIsAlike(const CheckFacts& facts, const CheckedHost& host) {
     gpus += fmt::format(", {} InfiniBand", inspection.infiniband_count);
   }
   text +=
-      Line("machine", Joined({Plural(host.facts.cpu_count, "CPU"), ShowMemory(inspection), gpus}));
+      Line("machine", Joined({Count(host.facts.cpu_count, "CPU"), ShowMemory(inspection), gpus}));
   text += Line("limits", ShowLimits(inspection));
   text += Line("cleanup", host.facts.cleanup);
   if (!facts.command.empty() && inspection.command_error == 0) {
@@ -188,10 +185,10 @@ std::string ShowFree(const Block& block) {
 
 std::string TextOf(const CheckFacts& facts, const Block& block) {
   const CheckedHost& first = *block.hosts[0];
-  std::string text = fmt::format("{}: {}{}, {}{}\n", CompressHostList(NamesOf(block)),
-                                 Plural(static_cast<size_t>(first.workers), "worker"),
-                                 block.hosts.size() == 1 ? "" : " each", ShowReady(block),
-                                 first.is_remote ? "" : ", this machine");
+  std::string text =
+      fmt::format("{}: {}{}, {}{}\n", CompressHostList(NamesOf(block)),
+                  Count(first.workers, "worker"), block.hosts.size() == 1 ? "" : " each",
+                  ShowReady(block), first.is_remote ? "" : ", this machine");
   return text + block.what + Line("free", ShowFree(block)) +
          Line("network", ShowNetwork(facts, block)) + Line("clock", ShowClock(block)) + "\n";
 }
@@ -385,8 +382,7 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
       static_cast<size_t>(std::count_if(facts.hosts.begin(), facts.hosts.end(),
                                         [](const CheckedHost& host) { return host.lost.ok(); }));
   std::string text = fmt::format("{}: {} of {} ready, for {}\n\n", facts.build, ready,
-                                 Plural(facts.hosts.size(), "host"),
-                                 Plural(static_cast<size_t>(facts.np), "worker"));
+                                 Count(facts.hosts.size(), "host"), Count(facts.np, "worker"));
   const std::vector<Block> blocks = BlocksOf(facts);
   for (size_t i = 0; i < std::min(blocks.size(), kMaxBlocks); ++i) {
     text += TextOf(facts, blocks[i]);
@@ -408,7 +404,7 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
       findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error(); }));
   return text + fmt::format("{}: {}, {}\n",
                             errors == 0 ? "a job would start" : "a job would not start",
-                            Plural(errors, "error"), Plural(findings.size() - errors, "warning"));
+                            Count(errors, "error"), Count(findings.size() - errors, "warning"));
 }
 
 // `hvdray check --json`: docs/check.md is the normative text.

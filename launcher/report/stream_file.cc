@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
 #include "base/json_fields.h"
+#include "base/text.h"
 #include "launcher/job/placement.h"
 
 namespace hvdray {
@@ -128,11 +128,9 @@ size_t RecordReader::MostBytes() const {
 }
 
 Status RecordReader::FinishNext() {
-  uint32_t file = 0;
-  const auto [end, error] = std::from_chars(kept_.data(), kept_.data() + kept_.size(), file);
-  const bool is_number = error == std::errc() && end == kept_.data() + kept_.size() && file > 0;
+  const uint32_t file = ParseInteger<uint32_t>(kept_).value_or(0);
   kept_.clear();
-  if (!is_number) {
+  if (file == 0) {
     return {ErrorCode::kProtocolError, "the job's stream goes on in a file without a number"};
   }
   is_file_done_ = true;

@@ -51,6 +51,31 @@ TEST(TextTest, ParseIntegerTakesAllOfTheTextOrNothing) {
   }
 }
 
+TEST(TextTest, ParseDoubleTakesFiniteDecimalNumbers) {
+  EXPECT_EQ(ParseDouble("-1.5"), -1.5);
+  EXPECT_EQ(ParseDouble("+1e3"), 1000);
+  for (const char* text : {"", "+", "+-1", "++1", " 1", "1 ", "0x10", "inf", "nan", "1e999"}) {
+    EXPECT_EQ(ParseDouble(text), std::nullopt) << text;
+  }
+}
+
+TEST(TextTest, WithoutPlusLeavesASecondSign) {
+  EXPECT_EQ(WithoutPlus("+1"), "1");
+  for (const char* text : {"", "+", "-1", "+-1", "1+"}) EXPECT_EQ(WithoutPlus(text), text);
+}
+
+TEST(TextTest, SecondsHaveThreeDigits) {
+  EXPECT_EQ(SecondsText(std::chrono::milliseconds(1500)), "1.5 s");
+  EXPECT_EQ(SecondsText(std::chrono::microseconds(1)), "1e-06 s");
+  EXPECT_EQ(SecondsText(std::chrono::seconds(30)), "30 s");
+}
+
+TEST(TextTest, OnlyALeadingTildeWithASlashMeansHome) {
+  EXPECT_EQ(AtHome("~/a", "/home/u"), "/home/u/a");
+  EXPECT_EQ(AtHome("~/a", ""), "~/a");
+  for (const char* path : {"", "~", "~u/a", "/a/~/b"}) EXPECT_EQ(AtHome(path, "/home/u"), path);
+}
+
 std::string Encode(uint32_t c) {
   const auto tail = [c](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
   if (c < 0x80) return {static_cast<char>(c)};
