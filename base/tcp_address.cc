@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -71,6 +73,15 @@ std::optional<TcpAddress> ReadSockaddr(ByteView bytes) {
   std::memcpy(address.ip.data(), &end->sin6_addr, address.ip.size());
   address.port = ntohs(end->sin6_port);
   return address;
+}
+
+std::optional<uint16_t> ParsePort(std::string_view text) {
+  const auto port = ParseInteger<uint16_t>(text);
+  return port && *port > 0 ? port : std::nullopt;
+}
+
+bool IsLoopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
 }
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a TCP connection as a plain value.
+// One end of a TCP connection as a plain value; its parts.
 #ifndef HVDRAY_BASE_TCP_ADDRESS_H_
 #define HVDRAY_BASE_TCP_ADDRESS_H_
 
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/types.h"
 
@@ -37,6 +38,14 @@ struct TcpAddress {
 /// Reads a sockaddr_in or sockaddr_in6, as getsockname() fills it, from the start of `bytes`.
 /// nullopt: another family, or too short. Pure.
 std::optional<TcpAddress> ReadSockaddr(ByteView bytes);
+
+/// The port of "2222"; nullopt unless from 1 to 65535. Pure.
+std::optional<uint16_t> ParsePort(std::string_view text);
+
+/// 127.0.0.0/8; `address` in host byte order.
+constexpr bool IsLoopback(uint32_t address) { return (address >> 24) == 127; }
+/// The same for an address as text, or "::1". No name is one, not even "localhost".
+bool IsLoopback(std::string_view address);
 
 }  // namespace hvdray
 

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/tcp_address.h"
+
 namespace hvdray {
 namespace {
 
@@ -42,10 +44,10 @@ bool IsOnAnInterface(const sockaddr* address) {
   return false;
 }
 
-bool IsLoopback(const sockaddr* address) {
+bool IsOnLoopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
     const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
-    return (ntohl(v4->sin_addr.s_addr) >> 24) == 127;
+    return IsLoopback(ntohl(v4->sin_addr.s_addr));
   }
   if (address->sa_family != AF_INET6) return false;
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr) != 0;
@@ -62,7 +64,7 @@ bool IsThisMachineBy(const std::string& host, int lookup_flags) {
   if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    if (IsLoopback(entry->ai_addr) || IsOnAnInterface(entry->ai_addr)) return true;
+    if (IsOnLoopback(entry->ai_addr) || IsOnAnInterface(entry->ai_addr)) return true;
   }
   return false;
 }

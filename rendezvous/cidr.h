@@ -31,9 +31,6 @@ bool Contains(std::span<const Cidr> ranges, uint32_t address);
 /// Parses "a.b.c.d", four plain decimal numbers; returns host byte order. nullopt: any other text.
 std::optional<uint32_t> ParseIpv4(std::string_view text);
 
-/// 127.0.0.0/8; `address` in host byte order.
-inline bool IsLoopback(uint32_t address) { return (address >> 24) == 127; }
-
 }  // namespace hvdray
 
 #endif  // HVDRAY_RENDEZVOUS_CIDR_H_

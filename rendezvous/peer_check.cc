@@ -11,8 +11,8 @@
 namespace hvdray {
 namespace {
 
-bool IsLoopback(const sockaddr_in& end) {
-  return end.sin_family == AF_INET && (ntohl(end.sin_addr.s_addr) >> 24) == 127;
+bool IsOnLoopback(const sockaddr_in& end) {
+  return end.sin_family == AF_INET && IsLoopback(ntohl(end.sin_addr.s_addr));
 }
 
 TcpAddress AddressOf(const sockaddr_in& end) {
@@ -36,7 +36,7 @@ PeerVerdict PeerChecker::Judge(const SocketOwner& owner) const {
 }
 
 PeerVerdict PeerChecker::Check(const sockaddr_in& remote, const sockaddr_in& local) {
-  if (!IsLoopback(remote) || !IsLoopback(local)) return PeerVerdict::kNotLocal;
+  if (!IsOnLoopback(remote) || !IsOnLoopback(local)) return PeerVerdict::kNotLocal;
   TcpTableRow row;
   switch (diag_.Find(AddressOf(remote), AddressOf(local), &row)) {
     case SockDiag::Answer::kFound:
@@ -50,7 +50,7 @@ PeerVerdict PeerChecker::Check(const sockaddr_in& remote, const sockaddr_in& loc
 }
 
 PeerVerdict PeerChecker::CheckByProc(const sockaddr_in& remote, const sockaddr_in& local) const {
-  if (!IsLoopback(remote) || !IsLoopback(local)) return PeerVerdict::kNotLocal;
+  if (!IsOnLoopback(remote) || !IsOnLoopback(local)) return PeerVerdict::kNotLocal;
   bool is_readable = false;
   for (const char* path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     const std::string text = ReadProc(path);

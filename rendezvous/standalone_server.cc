@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/tcp_address.h"
 
 namespace hvdray {
 

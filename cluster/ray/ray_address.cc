@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/tcp_address.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -50,11 +51,6 @@ std::optional<Place> SplitPlace(std::string_view text) {
   if (!text.starts_with(':')) return std::nullopt;
   place.port = text.substr(1);
   return place;
-}
-
-std::optional<uint16_t> ParsePort(std::string_view text) {
-  const auto port = ParseInteger<uint16_t>(text);
-  return port && *port > 0 ? port : std::nullopt;
 }
 
 std::string Bracketed(const std::string& host) {
@@ -236,8 +232,7 @@ Result<std::optional<WebProxy>> FindRayProxy(const RayAddress& address,
     return value.empty() ? environment.GetOr(second, "") : value;
   };
   const std::string text = either("https_proxy", "HTTPS_PROXY");
-  const bool is_here =
-      address.host == "localhost" || address.host == "::1" || address.host.starts_with("127.");
+  const bool is_here = address.host == "localhost" || IsLoopback(address.host);
   if (!address.is_tls || text.empty() || is_here ||
       IsNamed(address, either("no_proxy", "NO_PROXY"))) {
     return std::optional<WebProxy>();

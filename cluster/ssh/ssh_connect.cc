@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/tcp_address.h"
 #include "cluster/ssh/known_hosts.h"
 #include "cluster/ssh/ssh_auth.h"
 #include "cluster/ssh/ssh_identity.h"
@@ -70,7 +71,7 @@ std::string PeerAddressOf(int fd) {
 /// Like the system's ssh: no when the user gave the address itself, and no for this machine.
 bool IsAddressWorthChecking(const SshSettings& settings, const std::string& address) {
   return settings.checks_address && !address.empty() && address != settings.host_name &&
-         !address.starts_with("127.") && address != "::1";
+         !IsLoopback(address);
 }
 
 /// Fails when known_hosts has keys for the host, but none of a type that libssh2 can verify.

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/tcp_address.h"
+
 namespace hvdray {
 namespace {
 
-bool IsLoopback(const NicChoice& nic) { return nic.address.starts_with("127."); }
-
-bool IsBoundToLoopback(const ElasticNicHost& host) { return host.nic && IsLoopback(*host.nic); }
+bool IsBoundToLoopback(const ElasticNicHost& host) {
+  return host.nic && IsLoopback(host.nic->address);
+}
 
 }  // namespace
 
@@ -43,7 +45,7 @@ Status ElasticNics::Check(std::span<const ElasticNicHost> present,
   const bool is_any_elsewhere =
       newcomer.is_elsewhere || std::any_of(present.begin(), present.end(),
                                            [](const auto& host) { return host.is_elsewhere; });
-  if (present.empty() || !is_any_elsewhere || !IsLoopback(own.front())) return {};
+  if (present.empty() || !is_any_elsewhere || !IsLoopback(own.front().address)) return {};
   return {ErrorCode::kNoUsableInterface,
           fmt::format("{} has only the loopback interface for workers on other machines",
                       newcomer.name),

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tcp_address.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -38,9 +39,6 @@ struct HostWord {
 /// "ssh://user@host:2222:4", "ssh://host:2222". Returns what is wrong with the user, the port or
 /// the brackets of an address, or nullopt. AppendHosts() checks the host.
 std::optional<HostFault> ParseHostWord(std::string_view text, HostWord* word);
-
-/// The port of "2222"; nullopt unless from 1 to 65535.
-std::optional<uint16_t> ParsePort(std::string_view text);
 
 /// Appends all hosts of the word, at most `room`, each with `slots`, to `hosts`. Returns what is
 /// wrong with the names, as ExpandHostRange() does.
@@ -606,17 +604,6 @@ Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_
   }
   return std::move(parser).Finish();
 }
-
-namespace {
-
-std::optional<uint16_t> ParsePort(std::string_view text) {
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
-  return port;
-}
-
-}  // namespace
 
 bool IsUserName(std::string_view user) {
   return !user.empty() && user.size() <= kMaxUserBytes && user[0] != '-' &&

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/tcp_address.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -46,7 +47,6 @@ uint32_t MaskOf(int prefix_length) {
 }
 
 bool IsLinkLocal(uint32_t address) { return (address >> 16) == 0xA9FE; }  // 169.254/16
-bool IsLoopback(uint32_t address) { return (address >> 24) == 127; }
 
 /// nullopt: the interface is down or has no IPv4 address.
 std::optional<Candidate> Usable(const InterfaceFacts& facts) {

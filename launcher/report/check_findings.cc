@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/command_words.h"
+#include "base/tcp_address.h"
 #include "launcher/driver/cause.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/report/host_differences.h"
@@ -188,10 +189,6 @@ void JudgeModules(const CheckedHost& host, Issues& issues) {
                 "install it there, or name the Python that has it as the command: hvdray check "
                 "--import ... -- VENV/bin/python");
   }
-}
-
-bool IsLoopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
 }
 
 void JudgeName(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {

@@ -20,6 +20,7 @@
 #include "base/command_words.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/tcp_address.h"
 #include "base/text.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/memberships.h"
@@ -283,7 +284,7 @@ bool HasRemoteHost(std::span<const WorkerRecord> workers) {
   const auto is_here = [](const std::string& host) {
     in_addr address{};
     const bool is_number = ::inet_aton(host.c_str(), &address) != 0;
-    return host == "localhost" || (is_number && ntohl(address.s_addr) >> 24 == 127);
+    return host == "localhost" || (is_number && IsLoopback(ntohl(address.s_addr)));
   };
   const std::string first = workers.empty() ? std::string() : workers.front().host;
   return std::any_of(workers.begin(), workers.end(), [&](const WorkerRecord& worker) {

@@ -52,6 +52,25 @@ TEST(TcpAddressTest, NoCertainMachineIsUnspecified) {
   EXPECT_FALSE(TcpAddress::FromIpv4(::inet_addr("127.0.0.1"), 1).is_unspecified());
 }
 
+TEST(TcpAddressTest, KnowsLoopback) {
+  EXPECT_TRUE(IsLoopback(0x7F000001U));
+  EXPECT_TRUE(IsLoopback(0x7FFFFFFEU));
+  EXPECT_FALSE(IsLoopback(0x80000001U));
+  EXPECT_FALSE(IsLoopback(0U));
+  for (const char* text : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(IsLoopback(text)) << text;
+  for (const char* text : {"", "1270.0.0.1", "128.0.0.1", "::", "localhost"}) {
+    EXPECT_FALSE(IsLoopback(text)) << text;
+  }
+}
+
+TEST(TcpAddressTest, APortIsFrom1To65535) {
+  EXPECT_EQ(ParsePort("1"), 1);
+  EXPECT_EQ(ParsePort("65535"), 65535);
+  for (const char* text : {"", "0", "65536", "-1", "+1", "1 "}) {
+    EXPECT_EQ(ParsePort(text), std::nullopt) << text;
+  }
+}
+
 TEST(TcpAddressTest, CutAndForeignAddressesAreNone) {
   const std::string six = BytesOf(Ipv6("::1", 80));
   for (size_t size = 0; size < six.size(); ++size) {

@@ -39,12 +39,5 @@ TEST(CidrTest, ContainsTheEdgesOfARangeAndNothingBeside) {
   EXPECT_TRUE(Contains(ParseCidrList("0.0.0.0/0").value(), 0xffffffff));
 }
 
-TEST(CidrTest, KnowsLoopback) {
-  EXPECT_TRUE(IsLoopback(*ParseIpv4("127.0.0.1")));
-  EXPECT_TRUE(IsLoopback(*ParseIpv4("127.255.255.254")));
-  EXPECT_FALSE(IsLoopback(*ParseIpv4("128.0.0.1")));
-  EXPECT_FALSE(IsLoopback(*ParseIpv4("0.0.0.0")));
-}
-
 }  // namespace
 }  // namespace hvdray
