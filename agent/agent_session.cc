@@ -366,7 +366,7 @@ void AgentSession::On(Generation generation, wire::KvReply&& reply) {
     Result<std::string> inflated = Inflate(reply.value, reply.inflated_bytes);
     // Another host's agent sent garbage: an empty value makes the reader fail at once.
     if (!inflated.ok()) Log(LogLevel::kWarning, "agent", "{}", inflated.status().message());
-    reply.value = inflated.ok() ? std::move(inflated).value() : std::string();
+    reply.value = std::move(inflated).value_or("");
   }
   answer.value = std::make_shared<const std::string>(std::move(reply.value));
   relay_->OnAnswer(answer);

@@ -81,10 +81,7 @@ std::optional<std::string> FindPath(std::string_view cgroup, std::string_view co
   return std::nullopt;
 }
 
-std::string ReadProc(const char* path) {
-  Result<std::string> text = ReadFile(path, size_t{4} << 20);
-  return text.ok() ? std::move(text).value() : std::string();
-}
+std::string ReadProc(const char* path) { return ReadFile(path, size_t{4} << 20).value_or(""); }
 
 std::vector<std::string> Subdirectories(const std::string& directory) {
   std::vector<std::string> names;

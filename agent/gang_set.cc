@@ -40,16 +40,13 @@ void RaiseLimitFor(size_t workers) {
   const uint64_t files = kFilesBesides + kFilesPerWorker * workers;
   const Result<uint64_t> limit = RaiseOpenFileLimit(files);
   if (limit.ok() && *limit >= files) return;
-  Log(LogLevel::kWarning, "agent", "open file limit is {}; {} would be safe",
-      limit.ok() ? *limit : 0, files);
+  Log(LogLevel::kWarning, "agent", "open file limit is {}; {} would be safe", limit.value_or(0),
+      files);
 }
 
 void FallBackToOwnDirectory(wire::StartGeneration& start) {
+  if (!start.is_directory_optional || IsDirectory(start.working_directory)) return;
   std::error_code ignored;
-  if (!start.is_directory_optional ||
-      std::filesystem::is_directory(start.working_directory, ignored)) {
-    return;
-  }
   // As with horovodrun, whose `cd` fails without ending the job.
   Log(LogLevel::kWarning, "agent", "no directory {} here: workers start in {}",
       start.working_directory, std::filesystem::current_path(ignored).string());

@@ -121,8 +121,8 @@ std::vector<wire::InterfaceFacts> ListInterfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return interfaces;
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const Result<std::string> route = ReadFile("/proc/net/route", size_t{1} << 20);
-  const auto defaults = ParseDefaultRoutes(route.ok() ? *route : "");
+  const auto defaults =
+      ParseDefaultRoutes(ReadFile("/proc/net/route", size_t{1} << 20).value_or(""));
   std::map<std::string, size_t, std::less<>> places;  // Name -> index into `interfaces`.
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_name == nullptr) continue;

@@ -68,8 +68,7 @@ constexpr size_t kMaxVariableBytes = 1024;
 constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;  // cgroup v1 shows "no limit" as a huge number.
 
 std::string TextOf(const std::string& path, size_t limit = size_t{1} << 20) {
-  Result<std::string> text = ReadFile(path, limit);
-  return text.ok() ? std::move(text).value() : std::string();
+  return ReadFile(path, limit).value_or("");
 }
 
 std::string FirstLine(std::string_view text) {
@@ -111,11 +110,6 @@ std::optional<std::string> FindProgram(const std::string& name, std::string_view
   const auto program = std::find_if(plan.paths.begin(), plan.paths.end(), &IsExecutableFile);
   if (program == plan.paths.end()) return std::nullopt;
   return *program;
-}
-
-bool IsDirectory(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
 }
 
 std::string HostLibc(const std::string& machine) {

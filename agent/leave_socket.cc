@@ -114,10 +114,7 @@ std::optional<Duration> ParseLeave(std::string_view line) {
 
 std::string LeaveDirectory() {
   const std::string runtime = Environment::FromProcess().GetOr("XDG_RUNTIME_DIR", "");
-  std::error_code ignored;
-  if (!runtime.empty() && std::filesystem::is_directory(runtime, ignored)) {
-    return runtime + "/hvdray";
-  }
+  if (IsDirectory(runtime)) return runtime + "/hvdray";
   return fmt::format("/tmp/hvdray-{}", ::geteuid());
 }
 

@@ -79,6 +79,9 @@ Status WriteAll(int fd, ByteView bytes);
 /// a pipe). Blocks. Errors: kFileUnwritable, kOutOfResources, kSystem.
 Status WriteFileAtomically(const std::string& path, ByteView bytes);
 
+/// A directory, or a link to one.
+bool IsDirectory(const std::string& path);
+
 /// Makes the directory and its parents (mode 0755, umask applies); succeeds if it exists already.
 /// Errors: kFileUnwritable.
 Status MakeDirs(const std::string& path);

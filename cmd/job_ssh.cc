@@ -77,10 +77,10 @@ class OpensshShell : public RemoteShell {
           return lookup->configs.HostKeys(target, limit);
         },
         [this, alive = std::weak_ptr<bool>(alive_), host, command,
-         done = std::move(done)](Result<HostKeyPolicy> policy) {
+         done = std::move(done)](const Result<HostKeyPolicy>& policy) {
           if (alive.expired()) return;
           // A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
-          policies_[host] = policy.ok() ? *policy : HostKeyPolicy::kAcceptNew;
+          policies_[host] = policy.value_or(HostKeyPolicy::kAcceptNew);
           shell_->Run(host, command, done);
         });
   }
@@ -158,7 +158,7 @@ OpensshOptions OpensshOptionsFor(const JobSpec& spec, const HostSlots& host) {
   const Result<HostKeyPolicy> policy =
       Lookup(spec).configs.HostKeys(SshTargetOf(spec, host), limit);
   // A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
-  return OpensshOptionsOf(spec, host, policy.ok() ? *policy : HostKeyPolicy::kAcceptNew);
+  return OpensshOptionsOf(spec, host, policy.value_or(HostKeyPolicy::kAcceptNew));
 }
 
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/environ.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -26,11 +27,6 @@ namespace {
 // rsync's codes when ssh ended before it.
 constexpr int kSshFailed = 255;
 constexpr int kProtocolBroken = 12;
-
-bool IsDirectory(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
 
 std::string Joined(const std::vector<std::string>& lines) {
   return lines.empty() ? "no message" : fmt::format("{}", fmt::join(lines, "; "));

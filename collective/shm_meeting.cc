@@ -45,8 +45,7 @@ Result<std::string> RandomToken() {
 // What ranks have in common that may share memory: a kernel, a user, namespaces. Equal words are
 // only a reason to try.
 std::string Fingerprint() {
-  Result<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id");
-  std::string words = boot.ok() ? std::move(*boot) : "unknown";
+  std::string words = ReadFile("/proc/sys/kernel/random/boot_id").value_or("unknown");
   while (!words.empty() && words.back() == '\n') words.pop_back();
   words += fmt::format(".{}", ::geteuid());
   for (const char* name : {"net", "pid", "user"}) {

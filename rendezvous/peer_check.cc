@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "base/fd.h"
 #include "base/tcp_address.h"
 
 namespace hvdray {
@@ -17,12 +18,6 @@ bool IsOnLoopback(const sockaddr_in& end) {
 
 TcpAddress AddressOf(const sockaddr_in& end) {
   return TcpAddress::FromIpv4(end.sin_addr.s_addr, ntohs(end.sin_port));
-}
-
-/// Takes 28 ms with thousands of sockets, so it is the fallback only.
-std::string ReadProc(const char* path) {
-  Result<std::string> text = ReadFile(path);
-  return text.ok() ? std::move(text).value() : std::string();
 }
 
 }  // namespace
@@ -53,7 +48,8 @@ PeerVerdict PeerChecker::CheckByProc(const sockaddr_in& remote, const sockaddr_i
   if (!IsOnLoopback(remote) || !IsOnLoopback(local)) return PeerVerdict::kNotLocal;
   bool is_readable = false;
   for (const char* path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    const std::string text = ReadProc(path);
+    // Takes 28 ms with thousands of sockets, so it is the fallback only.
+    const std::string text = ReadFile(path).value_or("");
     is_readable = is_readable || !text.empty();
     if (const auto owner = FindInProcNetTcp(text, remote, local)) return Judge(*owner);
   }

@@ -56,8 +56,7 @@ std::vector<SshAgentKey> AgentKeys(const SshSettings& settings, const SshLimit& 
   if (settings.identity_agent.empty()) return {};
   Result<SshAgent> agent = SshAgent::Connect(settings.identity_agent, limit);
   if (!agent.ok()) return {};
-  Result<std::vector<SshAgentKey>> keys = agent->Keys(limit);
-  return keys.ok() ? std::move(*keys) : std::vector<SshAgentKey>();
+  return agent->Keys(limit).value_or({});
 }
 
 /// Why the keys need the system's ssh. Empty when libssh2 can use at least one key, or when there
@@ -231,7 +230,7 @@ SshConfigSource::Found SshConfigSource::FindClasses(const std::string& verbose) 
     const Result<std::string> text =
         is_file ? ReadFile(path, kMaxConfigBytes) : Status(ErrorCode::kFileUnreadable, path);
     if (!text.ok()) found.classes.GiveUp();
-    found.classes.AddFile(text.ok() ? *text : "");
+    found.classes.AddFile(text.value_or(""));
   }
   return found;
 }

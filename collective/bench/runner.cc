@@ -60,7 +60,7 @@ uint64_t AvailableMemoryHere() {
   // In a container that is its own; elsewhere it is missing.
   Result<std::string> limit = ReadFile("/sys/fs/cgroup/memory.max");
   if (!limit.ok()) limit = ReadFile("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  return AvailableMemory(meminfo.ok() ? *meminfo : "", limit.ok() ? *limit : "");
+  return AvailableMemory(meminfo.value_or(""), limit.value_or(""));
 }
 
 Status CheckMemory(Communicator& communicator, const HostRoom& room, size_t max_bytes) {

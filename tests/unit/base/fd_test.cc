@@ -253,6 +253,17 @@ TEST(MakeDirsTest, MakesParentsAndIsContentWithWhatIsThere) {
   EXPECT_TRUE(MakeDirs("/").ok());
 }
 
+TEST(IsDirectoryTest, ALinkToOneIsOne) {
+  const TempDirectory temp;
+  EXPECT_TRUE(IsDirectory(temp.path()));
+  ASSERT_EQ(::symlink(temp.path().c_str(), (temp / "link").c_str()), 0);
+  EXPECT_TRUE(IsDirectory(temp / "link"));
+  ASSERT_TRUE(WriteFileAtomically(temp / "file", "").ok());
+  EXPECT_FALSE(IsDirectory(temp / "file"));
+  EXPECT_FALSE(IsDirectory(temp / "none"));
+  EXPECT_FALSE(IsDirectory(""));
+}
+
 TEST(MakeDirsTest, FileInTheWayIsNamed) {
   const TempDirectory directory;
   ASSERT_TRUE(WriteFileAtomically(directory / "file", "").ok());

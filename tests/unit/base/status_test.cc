@@ -76,6 +76,12 @@ TEST(ResultTest, MovesValuesThatCannotBeCopied) {
   EXPECT_EQ(*taken, 5);
 }
 
+TEST(ResultTest, TheFallbackStandsInForAMissingValue) {
+  const Result<int> none = Status(ErrorCode::kUsage, "no");
+  EXPECT_EQ(none.value_or(5), 5);
+  EXPECT_EQ(Result<std::string>(std::string("x")).value_or("y"), "x");
+}
+
 TEST(ResultTest, HoldsAnEmptyOptionalAsAValue) {
   const Result<std::optional<int>> result = std::nullopt;
   ASSERT_TRUE(result.ok());
