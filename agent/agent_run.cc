@@ -104,7 +104,7 @@ int Leave(const std::string& seconds) {
   const Result<int> told = TellAgentsToLeave(LeaveDirectory(), *in);
   if (!told.ok()) {
     Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
-    return told.status().code() == ErrorCode::kUsage ? kAgentUsage : kAgentFailed;
+    return told.status().code() == ErrorCode::kUsage ? kAgentUsage : kHvdrayFailed;
   }
   Print(STDOUT_FILENO, fmt::format("notified {} agent{}\n", *told, *told == 1 ? "" : "s"));
   return 0;
@@ -179,7 +179,7 @@ int Serve(const AgentArguments& arguments) {
 
 int FailAgent(const Status& status) {
   (void)WriteAll(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", status.ToString())).ok();
-  return kAgentFailed;
+  return kHvdrayFailed;
 }
 
 AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
@@ -196,7 +196,7 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
       end.exit_code = code;
       loop.Stop();
     });
-    lifelines.OnLost([&session](const Status& why) { session.Leave(why, kAgentFailed); });
+    lifelines.OnLost([&session](const Status& why) { session.Leave(why, kHvdrayFailed); });
     const std::vector<Watch> signals = HandleSignals(loop, session, signal_merge);
     session.Start();
     loop.Run();

@@ -13,17 +13,16 @@
 
 namespace hvdray {
 
-// Exit codes; the build that Hello reports.
+// The exit code for wrong usage; the build that Hello reports.
 inline constexpr int kAgentUsage = 2;
-inline constexpr int kAgentFailed = 125;
 extern const char kAgentBuild[];
 
-/// Prints `status` on stderr; returns kAgentFailed.
+/// Prints `status` on stderr; returns kHvdrayFailed.
 int FailAgent(const Status& status);
 
 /// How RunAgentSession() ended.
 struct AgentEnd {
-  int exit_code = kAgentFailed;
+  int exit_code = kHvdrayFailed;
   Status why;  ///< Why the agent gave up; ok: the launcher released it.
 };
 

@@ -22,9 +22,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration kByeLimit = milliseconds(500);
-constexpr int kLinkFailed = 125;
-
 // Smaller values, those of jobs with fewer than some thirty workers, are sent as they are.
 constexpr size_t kMinDeflatedBytes = 4096;
 
@@ -135,7 +132,7 @@ void AgentSession::OpenLeaveSocket() {
   if (options_.leave_directory.empty()) return;
   Result<std::unique_ptr<LeaveSocket>> leave_socket =
       LeaveSocket::Open(loop_, options_.leave_directory, [this](Duration in) {
-        Retire(in, {ErrorCode::kAgentLost, "the agent was told to leave"}, kLinkFailed);
+        Retire(in, {ErrorCode::kAgentLost, "the agent was told to leave"}, kHvdrayFailed);
       });
   if (leave_socket.ok()) {
     leave_socket_ = std::move(leave_socket).value();
@@ -151,7 +148,7 @@ void AgentSession::On(Generation generation, wire::Probe&& probe) {
     return;
   }
   if (!welcome_) {
-    Leave({ErrorCode::kProtocolError, "Probe before Welcome"}, kLinkFailed);
+    Leave({ErrorCode::kProtocolError, "Probe before Welcome"}, kHvdrayFailed);
     return;
   }
   if (is_measurement) return Measure(generation, probe);
@@ -183,7 +180,7 @@ void AgentSession::On(Generation generation, wire::Inspect&& inspect) {
     return;
   }
   if (!welcome_) {
-    Leave({ErrorCode::kProtocolError, "Inspect before Welcome"}, kLinkFailed);
+    Leave({ErrorCode::kProtocolError, "Inspect before Welcome"}, kHvdrayFailed);
     return;
   }
   inspector_ = std::make_unique<Inspector>(
@@ -209,7 +206,7 @@ void AgentSession::On(Generation generation, wire::DirectoryList&& list) {
     return;
   }
   if (!welcome_) {
-    Leave({ErrorCode::kProtocolError, "DirectoryList before Welcome"}, kLinkFailed);
+    Leave({ErrorCode::kProtocolError, "DirectoryList before Welcome"}, kHvdrayFailed);
     return;
   }
   if (!directory_receiver_) {
@@ -217,7 +214,7 @@ void AgentSession::On(Generation generation, wire::DirectoryList&& list) {
         std::make_unique<DirectoryReceiver>(Environment::FromProcess().GetOr("HOME", ""));
   }
   Result<wire::Body> answer = directory_receiver_->OnList(std::move(list));
-  if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
+  if (!answer.ok()) return Leave(answer.status(), kHvdrayFailed);
   link_->Send({generation, std::move(answer).value()});
 }
 
@@ -227,32 +224,32 @@ void AgentSession::On(Generation generation, wire::File&& file) {
     return;
   }
   if (!directory_receiver_) {
-    Leave({ErrorCode::kProtocolError, "File before DirectoryList"}, kLinkFailed);
+    Leave({ErrorCode::kProtocolError, "File before DirectoryList"}, kHvdrayFailed);
     return;
   }
   Result<std::optional<wire::Body>> answer = directory_receiver_->OnFile(file);
-  if (!answer.ok()) return Leave(answer.status(), kLinkFailed);
+  if (!answer.ok()) return Leave(answer.status(), kHvdrayFailed);
   if (answer->has_value()) link_->Send({generation, std::move(**answer)});
 }
 
 void AgentSession::On(Generation generation, wire::StartGeneration&& start) {
   if (!gangs_) {
-    return Leave({ErrorCode::kProtocolError, "StartGeneration before Welcome"}, kLinkFailed);
+    return Leave({ErrorCode::kProtocolError, "StartGeneration before Welcome"}, kHvdrayFailed);
   }
   if (!gangs_->IsStale(generation)) EndPreparation();
   const Status status = gangs_->Start(generation, std::move(start));
-  if (!status.ok()) Leave(status, kLinkFailed);
+  if (!status.ok()) Leave(status, kHvdrayFailed);
 }
 
 void AgentSession::On(Generation /*generation*/, wire::Warm&& order) {
-  if (!gangs_) return Leave({ErrorCode::kProtocolError, "Warm before Welcome"}, kLinkFailed);
+  if (!gangs_) return Leave({ErrorCode::kProtocolError, "Warm before Welcome"}, kHvdrayFailed);
   const Status status = gangs_->Warm(std::move(order.start));
-  if (!status.ok()) Leave(status, kLinkFailed);
+  if (!status.ok()) Leave(status, kHvdrayFailed);
 }
 
 void AgentSession::On(Generation generation, wire::StopGeneration&& stop) {
   if (!gangs_) {
-    return Leave({ErrorCode::kProtocolError, "StopGeneration before Welcome"}, kLinkFailed);
+    return Leave({ErrorCode::kProtocolError, "StopGeneration before Welcome"}, kHvdrayFailed);
   }
   if (!IsStale(generation)) EndPreparation();
   gangs_->Stop(generation, milliseconds(stop.grace_ms));
@@ -319,7 +316,7 @@ void AgentSession::On(Generation generation, wire::Stdin&& input) {
   LocalGang* gang = GangOf(generation, input.rank);
   if (gang == nullptr) return;
   const Status status = gang->Write(std::move(input));
-  if (!status.ok()) Leave(status, kLinkFailed);
+  if (!status.ok()) Leave(status, kHvdrayFailed);
 }
 
 void AgentSession::On(Generation generation, wire::Signal&& signal) {
@@ -329,17 +326,17 @@ void AgentSession::On(Generation generation, wire::Signal&& signal) {
 
 void AgentSession::On(Generation generation, wire::ObjectPiece&& piece) {
   Result<std::optional<wire::ObjectProblem>> problem = objects_.Add(piece);
-  if (!problem.ok()) return Leave(problem.status(), kLinkFailed);
+  if (!problem.ok()) return Leave(problem.status(), kHvdrayFailed);
   if (problem->has_value()) link_->Send({generation, **problem});
 }
 
 void AgentSession::On(Generation generation, wire::MapObject&& map) {
   if (!welcome_ || welcome_->memory_pid == 0) {
-    return Leave({ErrorCode::kProtocolError, "MapObject without memory_pid"}, kLinkFailed);
+    return Leave({ErrorCode::kProtocolError, "MapObject without memory_pid"}, kHvdrayFailed);
   }
   Result<std::optional<wire::ObjectProblem>> problem =
       objects_.Map(map.object, welcome_->memory_pid, map.descriptor);
-  if (!problem.ok()) return Leave(problem.status(), kLinkFailed);
+  if (!problem.ok()) return Leave(problem.status(), kHvdrayFailed);
   if (problem->has_value()) link_->Send({generation, **problem});
 }
 
@@ -347,7 +344,7 @@ void AgentSession::On(Generation generation, wire::GiveObject&& give) {
   LocalGang* gang = GangOf(generation, give.rank);
   if (gang == nullptr) return;
   Result<ObjectStore::View> view = objects_.Get(give.object);
-  if (!view.ok()) return Leave(view.status(), kLinkFailed);
+  if (!view.ok()) return Leave(view.status(), kHvdrayFailed);
   if (view->fd.is_valid()) gang->Give(give.rank, give.object, std::move(view).value());
 }
 
@@ -409,7 +406,7 @@ void AgentSession::OnClosed(Status why) {
   is_link_closed_ = true;
   if (is_leaving_) return FinishIfIdle();
   is_leaving_ = true;
-  exit_code_ = why.ok() ? 0 : kLinkFailed;
+  exit_code_ = why.ok() ? 0 : kHvdrayFailed;
   if (!why.ok()) {
     Log(LogLevel::kInfo, "agent", "link lost: {}", why.ToString());
     why_ = std::move(why).WithContext("link to the launcher");
@@ -428,7 +425,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
   why_ = why;
   Log(LogLevel::kInfo, "agent", "leaving: {}", why.ToString());
   directory_receiver_.reset();
-  link_->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit, [this] {
+  link_->Close({static_cast<uint16_t>(why.code()), why.message()}, wire::kByeLimit, [this] {
     is_link_closed_ = true;
     FinishIfIdle();
   });

@@ -17,6 +17,7 @@
 #include "agent/cgroup.h"
 #include "agent/leave_socket.h"
 #include "agent/orphans.h"
+#include "base/error_code.h"
 #include "base/exec.h"
 #include "base/log.h"
 #include "base/signals.h"
@@ -31,7 +32,6 @@ constexpr Duration kSweepLimit = std::chrono::seconds(10);
 constexpr Duration kSweepPause = milliseconds(5);
 
 constexpr int kLifelineFd = STDERR_FILENO + 1;  // In keeper and front.
-constexpr int kForkFailed = 125;
 
 // The end of a child, and what is passed on to the agent.
 sigset_t HandledSignals() { return SignalSet({SIGCHLD, SIGTERM, SIGINT, SIGHUP}); }
@@ -140,7 +140,7 @@ Result<ApartLifelines> ForkKeeperApart() {
   front.write_end.Reset();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t agent = ::fork();
-  if (agent < 0) ::_exit(kForkFailed);
+  if (agent < 0) ::_exit(kHvdrayFailed);
   if (agent > 0) {
     ::setsid();  // After the fork: the agent stays in the caller's session.
     RunKeeper(agent, std::move(lifeline.write_end), handled);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/passed_descriptors.h"
+#include "wire/message.h"
 
 namespace hvdray {
 
@@ -23,7 +24,7 @@ void StdinPump::Open(UniqueFd pipe) {
 }
 
 Status StdinPump::Write(std::string bytes, bool is_end) {
-  if (queued_bytes_ + bytes.size() > kStdinWindowBytes) {
+  if (queued_bytes_ + bytes.size() > wire::kStdinWindowBytes) {
     return {ErrorCode::kProtocolError, "stdin beyond its credit"};
   }
   if (!bytes.empty()) {

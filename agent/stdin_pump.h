@@ -13,9 +13,6 @@
 
 namespace hvdray {
 
-/// The launcher's initial credit, and the most bytes queued here.
-inline constexpr size_t kStdinWindowBytes = size_t{1} << 20;
-
 /// Threads: the loop's.
 class StdinPump {
  public:

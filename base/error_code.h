@@ -78,6 +78,10 @@ struct ErrorInfo {
 /// All codes but kOk, in ascending order. Static.
 std::span<const ErrorInfo> ErrorCatalogue();
 
+/// The exit code of a program of ours that could not do its part; whether a retry helps depends on
+/// the error's code.
+inline constexpr int kHvdrayFailed = 125;
+
 /// The row of `code`; kOk and unknown numbers give the row of kInternal.
 const ErrorInfo& InfoOf(ErrorCode code);
 

@@ -11,6 +11,7 @@
 
 #include "base/byte_stream.h"
 #include "base/digest.h"
+#include "base/error_code.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
@@ -111,7 +112,6 @@ int ServeFixed(LaunchPlan plan, ServeOptions options) {
 // How often a client that waits for slots is looked for.
 constexpr Duration kClientLook = std::chrono::milliseconds(100);
 constexpr size_t kKeyBytes = 32;
-constexpr int kServeFailed = 125;
 
 bool HasHungUp(int socket) {
   pollfd state = {.fd = socket, .events = POLLRDHUP, .revents = 0};
@@ -187,8 +187,8 @@ class RayServe {
 
   int Refuse(const Status& why) {
     if (!options_.socket.is_valid()) return Fail("serve", why);
-    RefuseClient(options_.socket.get(), why, kServeFailed);
-    return kServeFailed;
+    RefuseClient(options_.socket.get(), why, kHvdrayFailed);
+    return kHvdrayFailed;
   }
 
   int RunFixed() {

@@ -4,6 +4,7 @@
 #ifndef HVDRAY_WIRE_LINK_H_
 #define HVDRAY_WIRE_LINK_H_
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,6 +22,8 @@ enum class LinkRole : uint8_t { kLauncher, kAgent };
 inline constexpr size_t kOutputLaneBytes = size_t{1} << 20;
 /// Queued bytes from which HasControlRoom() is false.
 inline constexpr size_t kControlLaneBytes = size_t{256} << 10;
+/// How long either side waits for its Bye to be sent.
+inline constexpr Duration kByeLimit = std::chrono::milliseconds(500);
 
 /// Owns its stream: destroying the link closes it and drops what is queued. Threads: the loop's
 /// only; no method blocks.

@@ -278,6 +278,8 @@ struct Output {
 /// Bytes of Output that may be in flight per rank before the first Credit: stdout and stderr
 /// together, and as many of the channel.
 inline constexpr uint32_t kOutputWindowBytes = uint32_t{1} << 20;
+/// Bytes of Stdin that may be in flight before the first Credit: what an agent queues at most.
+inline constexpr uint32_t kStdinWindowBytes = uint32_t{1} << 20;
 /// Largest number of bytes that one Credit may grant.
 inline constexpr uint32_t kMaxCreditBytes = uint32_t{1} << 20;
 

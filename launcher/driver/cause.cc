@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/job/exit_code.h"
+#include "base/error_code.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/value_text.h"
 
@@ -31,7 +31,6 @@ ErrorCode CodeOf(const wire::ExitStatus& status) {
 
 constexpr int kNobodyToBlame = 1;
 constexpr int kWrongSpec = 2;
-constexpr int kOutputLostExit = 125;  // docs/errors.md: output not written whole
 
 constexpr std::string_view kHost = "HOST";  // as in hints
 constexpr std::string_view kAddress = "ADDRESS";
@@ -151,7 +150,7 @@ Duration Ending::StopLimit(Duration grace, Duration margin) const {
 
 void Ending::Close() {
   if (cause.kind != CauseKind::kSuccess || output_damage.ok()) return;
-  cause.exit_code = kOutputLostExit;
+  cause.exit_code = kHvdrayFailed;
   cause.error = output_damage;
 }
 
@@ -335,7 +334,7 @@ void AddLateFault(Verdict& verdict, const Event& event) {
   if (std::holds_alternative<event::ReaderGone>(event)) {
     cause = ReaderGoneCause();
   } else if (const auto* damaged = std::get_if<event::OutputDamaged>(&event)) {
-    cause.exit_code = kOutputLostExit;
+    cause.exit_code = kHvdrayFailed;
     cause.error = Status(damaged->why).WithCode(ErrorCode::kOutputLost);
   } else {
     return;
@@ -348,7 +347,7 @@ void AddLateFault(Verdict& verdict, const Event& event) {
 void AddDrainFault(Verdict& verdict, Status drained) {
   if (drained.ok() || verdict.exit_code != 0) return;
   const bool is_reader_gone = drained.code() == ErrorCode::kReaderGone;
-  verdict.exit_code = is_reader_gone ? 128 + SIGPIPE : kOutputLostExit;
+  verdict.exit_code = is_reader_gone ? 128 + SIGPIPE : kHvdrayFailed;
   verdict.error = std::move(drained);
 }
 

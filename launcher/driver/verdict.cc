@@ -57,7 +57,7 @@ bool WasStoppedAfterError(const WorkerRecord& worker) {
 
 int ExitCodeOf(const wire::ExitStatus& status) {
   if (status.stage == wire::ExecStage::kExec) return status.error == ENOENT ? 127 : 126;
-  if (status.stage != wire::ExecStage::kNone) return 125;
+  if (status.stage != wire::ExecStage::kNone) return kHvdrayFailed;
   // An agent can send any number; none may turn a failure into 0, as 256 would.
   if (status.signal != 0) {
     return status.signal > 0 && status.signal < 128 ? 128 + status.signal : 255;

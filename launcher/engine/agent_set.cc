@@ -19,7 +19,6 @@ constexpr std::string_view kLostHint =
     "tolerate stalls";
 // The carrier's exit tells more than a closed link; wait this long for it.
 constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
-constexpr Duration kByeLimit = std::chrono::milliseconds(500);
 // Limit in Close() for the carrier of a lost agent, which may never notice the loss.
 constexpr Duration kLostLimit = std::chrono::milliseconds(500);
 
@@ -192,7 +191,7 @@ void AgentSet::Reject(int host, Status why) {
     return;
   }
   agent.closing = std::move(agent.link);
-  agent.closing->Close({static_cast<uint16_t>(why.code()), why.message()}, kByeLimit,
+  agent.closing->Close({static_cast<uint16_t>(why.code()), why.message()}, wire::kByeLimit,
                        [this, raw = &agent] {
                          raw->closing.reset();
                          CheckAllGone();
@@ -249,7 +248,7 @@ void AgentSet::Close(Duration limit, std::function<void()> done) {
   loop_.Post([this] { CheckAllGone(); });
 }
 
-void AgentSet::Release(int host) { SayBye(*agents_[host], kByeLimit); }
+void AgentSet::Release(int host) { SayBye(*agents_[host], wire::kByeLimit); }
 
 void AgentSet::SayBye(Agent& agent, Duration limit) {
   const State before = agent.state;

@@ -89,7 +89,7 @@ void JobLauncher::StartStdin(int worker) {
   stdin_ = std::make_unique<StdinFeeder>(loop_, STDIN_FILENO, worker, [this, worker](auto frame) {
     SendToWorker(worker, std::move(frame));
   });
-  stdin_->AddCredit(kStdinWindowBytes);
+  stdin_->AddCredit(wire::kStdinWindowBytes);
 }
 
 void JobLauncher::StopStdinOf(int worker) {

@@ -11,9 +11,6 @@
 
 namespace hvdray {
 
-/// Bytes that may be in flight before the agent grants any (docs/protocol.md, "Credit").
-inline constexpr uint32_t kStdinWindowBytes = 1 << 20;
-
 /// Reads only as much as it has credit for, so a slow worker slows the writer. Never blocks: reads
 /// only when the descriptor is readable. Threads: the loop's.
 class StdinFeeder {

@@ -37,7 +37,7 @@ int ExitCodeOf(const Status& status) {
     case ErrorCode::kReaderGone:
       return 141;
     default:
-      return 125;
+      return kHvdrayFailed;
   }
 }
 

@@ -10,8 +10,6 @@
 
 namespace hvdray {
 
-/// hvdray could not do its part; whether a retry helps depends on the error's code.
-inline constexpr int kHvdrayFailed = 125;
 /// Nothing was changed: a mistake, or the user said no.
 inline constexpr int kNothingDone = 2;
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error_code.h"
 #include "base/text.h"
-#include "launcher/job/exit_code.h"
 
 namespace hvdray {
 namespace {

@@ -18,6 +18,7 @@
 
 #include "agent/agent_run.h"
 #include "base/byte_stream.h"
+#include "base/error_code.h"
 #include "base/fd.h"
 #include "base/json_fields.h"
 #include "base/log.h"
@@ -82,8 +83,6 @@ void UseLogOf(const JobSpec& spec) {
 // Proxies cut connections that are silent for a minute, some after half a minute.
 constexpr Duration kPulse = std::chrono::seconds(10);
 constexpr Duration kRollLook = std::chrono::milliseconds(200);
-
-constexpr int kLaunchFailed = 125;
 
 /// The part that is independent of the source of hosts: settings, log, the launcher over known
 /// hosts, and the end. Owns spec and log of the job.
@@ -226,7 +225,7 @@ void RayLaunchRun::Orphan(Status why) {
   orphaned_ = why;
   // Ray ends the agents now; those that still hear us stop in good order.
   if (stop_) return stop_(SIGTERM);
-  GiveUp(std::move(why), kLaunchFailed);
+  GiveUp(std::move(why), kHvdrayFailed);
 }
 
 LaunchPlan RayLaunchRun::PlanWithoutHosts() const {
@@ -260,7 +259,7 @@ std::optional<int> RayLaunchRun::Launch(LaunchPlan plan, Transport& transport,
     return OpenServe(loop_, transport, trace, std::move(plan), std::move(options));
   }();
   if (!launcher.ok()) {
-    GiveUp(launcher.status(), kLaunchFailed);
+    GiveUp(launcher.status(), kHvdrayFailed);
     return EndEarly();
   }
   stop_ = [&launcher](int signo) { (*launcher)->StopBy(signo); };
@@ -295,7 +294,7 @@ int RayLaunchRun::EndEarly() {
 int RayLaunchRun::End(Trace& trace, JobReport report, const PrintFn& print) {
   if (client_ != nullptr) client_->AwaitBye();
   if (orphaned_ && report.verdict.exit_code != 0 && report.verdict.origin == ExitOrigin::kHvdray) {
-    report.verdict.exit_code = kLaunchFailed;
+    report.verdict.exit_code = kHvdrayFailed;
     report.verdict.error = *orphaned_;
   }
   Status error = report.verdict.error;
@@ -305,7 +304,7 @@ int RayLaunchRun::End(Trace& trace, JobReport report, const PrintFn& print) {
   if (error.ok()) error = client_failure_;
   const Status lost = log_.End(exit_code, error);
   if (!lost.ok() && exit_code == 0) {
-    exit_code = kLaunchFailed;
+    exit_code = kHvdrayFailed;
     error = lost;
   }
   log_.Note(fmt::format("job {} ended with exit code {}{}{}", job_.job_id, exit_code,
@@ -359,7 +358,7 @@ RaySlots::Handlers RayLaunch::MakeHandlers() {
 }
 
 int RayLaunch::Fail(Status why) {
-  run_.GiveUp(std::move(why), kLaunchFailed);
+  run_.GiveUp(std::move(why), kHvdrayFailed);
   return run_.EndEarly();
 }
 
@@ -437,15 +436,15 @@ int Drive(const std::string& directory, TimePoint began) {
     return Fail({ErrorCode::kUsage, "stdin and stdout must be pipes from ray_driver.py"}, kUsage);
   }
   Result<RayJobFile> job = LoadJob(directory);
-  if (!job.ok()) return Fail(job.status(), kLaunchFailed);
+  if (!job.ok()) return Fail(job.status(), kHvdrayFailed);
   Result<UniqueFd> control = OpenControl(directory);
-  if (!control.ok()) return Fail(control.status(), kLaunchFailed);
+  if (!control.ok()) return Fail(control.status(), kHvdrayFailed);
   UseLogOf(job->spec);
 
   auto pipe = TakeStdinAndStdout();
-  if (!pipe.ok()) return Fail(pipe.status(), kLaunchFailed);
+  if (!pipe.ok()) return Fail(pipe.status(), kHvdrayFailed);
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
-  if (!loop.ok()) return Fail(loop.status(), kLaunchFailed);
+  if (!loop.ok()) return Fail(loop.status(), kHvdrayFailed);
   (void)RaiseOpenFileLimit(kOpenFiles).ok();
   std::unique_ptr<ByteStream> python =
       MakeFdStream(**loop, std::move(pipe->first), std::move(pipe->second));

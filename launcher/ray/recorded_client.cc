@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "launcher/job/exit_code.h"
+#include "base/error_code.h"
 
 namespace hvdray {
 namespace {

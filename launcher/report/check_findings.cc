@@ -538,7 +538,7 @@ int ExitCodeOf(std::span<const Finding> findings) {
         if (code < 2) code = 126;
         break;
       default:
-        code = 125;  // before any worker starts
+        code = kHvdrayFailed;  // before any worker starts
     }
   }
   return code;

@@ -39,7 +39,7 @@ std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobRepo
       lines.push_back(fmt::format("hvdray run: {}", status.ToString()));
       return;
     }
-    report.verdict.exit_code = 125;
+    report.verdict.exit_code = kHvdrayFailed;
     report.verdict.origin = ExitOrigin::kHvdray;
     report.verdict.error = status;
   };

@@ -150,7 +150,7 @@ TEST_F(LocalGangTest, StdinReachesItsRankWholeAndOthersReadNothing) {
   std::string sent;
   for (int i = 0; sent.size() < 3'000'000; ++i) sent += std::to_string(i) + "\n";
   size_t offset = 0;
-  uint64_t credit = kStdinWindowBytes;
+  uint64_t credit = wire::kStdinWindowBytes;
   while (offset < sent.size()) {
     const size_t size = std::min<size_t>({65536, sent.size() - offset, credit});
     ASSERT_TRUE(WriteStdin(1, sent.substr(offset, size), false).ok());
@@ -329,7 +329,7 @@ TEST_F(ChannelGangTest, MoreThanItsWindowForAWorkerThatDoesNotReadIsAnError) {
   size_t sent = 0;
   for (; status.ok() && sent < 64; ++sent) status = WriteChannel(0, std::string(65536, 'x'));
   EXPECT_EQ(status.code(), ErrorCode::kProtocolError);
-  EXPECT_GT(sent, kStdinWindowBytes / 65536);
+  EXPECT_GT(sent, wire::kStdinWindowBytes / 65536);
   gang_->Stop(Duration::zero());
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(channel_credit_, (sent - 1) * 65536) << "what a dead worker did not read is granted";

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "tests/fakes/loop_runner.h"
+#include "wire/message.h"
 
 namespace hvdray {
 namespace {
@@ -50,7 +51,7 @@ TEST_F(StdinPumpTest, BytesPassInOrderAndEndFollowsThem) {
 }
 
 TEST_F(StdinPumpTest, OnlyWhatHasLeftIsConsumed) {
-  const std::string sent(kStdinWindowBytes, 'x');
+  const std::string sent(wire::kStdinWindowBytes, 'x');
   ASSERT_TRUE(pump_->Write(sent, false).ok());
   EXPECT_LT(consumed_, sent.size());
   EXPECT_GT(consumed_, 0U);
@@ -60,23 +61,23 @@ TEST_F(StdinPumpTest, OnlyWhatHasLeftIsConsumed) {
 }
 
 TEST_F(StdinPumpTest, MoreThanTheWindowIsAProtocolError) {
-  ASSERT_TRUE(pump_->Write(std::string(kStdinWindowBytes, 'x'), false).ok());
-  const Status status = pump_->Write(std::string(kStdinWindowBytes, 'x'), false);
+  ASSERT_TRUE(pump_->Write(std::string(wire::kStdinWindowBytes, 'x'), false).ok());
+  const Status status = pump_->Write(std::string(wire::kStdinWindowBytes, 'x'), false);
   EXPECT_EQ(status.code(), ErrorCode::kProtocolError);
 }
 
 TEST_F(StdinPumpTest, ReaderThatGoesAwayConsumesEverything) {
-  ASSERT_TRUE(pump_->Write(std::string(kStdinWindowBytes, 'x'), false).ok());
+  ASSERT_TRUE(pump_->Write(std::string(wire::kStdinWindowBytes, 'x'), false).ok());
   reader_.Reset();
-  EXPECT_TRUE(RunUntil(*loop_, [&] { return consumed_ == kStdinWindowBytes; }));
+  EXPECT_TRUE(RunUntil(*loop_, [&] { return consumed_ == wire::kStdinWindowBytes; }));
   ASSERT_TRUE(pump_->Write("more", true).ok());
-  EXPECT_EQ(consumed_, kStdinWindowBytes + 4);
+  EXPECT_EQ(consumed_, wire::kStdinWindowBytes + 4);
 }
 
 TEST_F(StdinPumpTest, CloseDropsWhatWaits) {
-  ASSERT_TRUE(pump_->Write(std::string(kStdinWindowBytes, 'x'), false).ok());
+  ASSERT_TRUE(pump_->Write(std::string(wire::kStdinWindowBytes, 'x'), false).ok());
   pump_->Close();
-  EXPECT_EQ(consumed_, kStdinWindowBytes);
+  EXPECT_EQ(consumed_, wire::kStdinWindowBytes);
 }
 
 TEST_F(StdinPumpTest, EndWithoutBytesClosesThePipe) {
@@ -94,7 +95,7 @@ TEST(StdinPumpSocketTest, ADescriptorArrivesWithItsBytesInOrder) {
   uint64_t consumed = 0;
   StdinPump pump(**loop, UniqueFd(ends[0]), [&](uint32_t n) { consumed += n; });
   // More than the socket takes at once, so that the rest waits.
-  const std::string before(kStdinWindowBytes, 'x');
+  const std::string before(wire::kStdinWindowBytes, 'x');
   ASSERT_TRUE(pump.Write(before, false).ok());
   auto pipe = MakePipe();
   ASSERT_TRUE(pipe.ok());
@@ -144,7 +145,8 @@ TEST_F(StdinPumpTest, WhatComesBeforeThePipeIsKeptAndGivenUpIfThereIsNone) {
   ASSERT_TRUE(later.Write("early ", false).ok());
   ASSERT_TRUE(later.Write("bird", true).ok());
   EXPECT_EQ(consumed_, 0U);
-  EXPECT_FALSE(later.Write(std::string(kStdinWindowBytes, 'x'), false).ok()) << "its credit holds";
+  EXPECT_FALSE(later.Write(std::string(wire::kStdinWindowBytes, 'x'), false).ok())
+      << "its credit holds";
   later.Open(std::move(pipe->write_end));
   EXPECT_EQ(Read(), "early bird");
   Read();
