@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/exec.h"
 
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "base/signals.h"
 
 namespace hvdray {
 
@@ -16,6 +19,33 @@ std::vector<char*> ExecArray(std::span<const std::string> texts,
   for (const std::string& text : more) pointers.push_back(const_cast<char*>(text.c_str()));
   pointers.push_back(nullptr);
   return pointers;
+}
+
+int SpawnApart(ApartAs as, const std::vector<std::string>& command, int in, int out, int err,
+               pid_t& pid) {
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  if (err >= 0) ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  // This process ignores SIGPIPE, and its pool's threads block all signals.
+  const sigset_t defaults = AllSignals();
+  const sigset_t none = SignalSet({});
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(
+      &attributes,
+      static_cast<short>(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                         (as == ApartAs::kSession ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP)));
+  const std::vector<char*> argv = ExecArray(command);
+  const int error = ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), ::environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  return error;
 }
 
 void ExecOrReport(char* const* argv, int report_fd) {

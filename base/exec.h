@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Becoming another program, as a child of fork(2) or for good, and waiting for a child's end.
+// Starting another program or becoming one, and waiting for a child's end.
 #ifndef HVDRAY_BASE_EXEC_H_
 #define HVDRAY_BASE_EXEC_H_
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,18 @@ namespace hvdray {
 /// null. Valid as long as the strings.
 std::vector<char*> ExecArray(std::span<const std::string> texts,
                              std::span<const std::string> more = {});
+
+/// What a child leads, apart from us and from the keys of our terminal.
+enum class ApartAs : uint8_t { kGroup, kSession };
+
+/// Starts `command` (argv; the first word is looked up in PATH unless it contains a slash) with
+/// default signals, all unblocked. `in`, `out`, `err`: become its stdin, stdout and stderr, and it
+/// has no other descriptor of ours; the caller keeps owning them. err -1: it inherits our stderr.
+/// Sets `pid`; returns 0 or an errno.
+int SpawnApart(ApartAs as, const std::vector<std::string>& command, int in, int out, int err,
+               pid_t& pid);
+
+// With fork(2).
 
 /// In the child: becomes the program argv[0], which is looked up in PATH unless it contains a
 /// slash. If it can't, writes errno to `report_fd`, which is close-on-exec, and exits.

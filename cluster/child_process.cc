@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -140,22 +139,6 @@ class ChildProcess : public AgentProcess {
   std::function<void(Status)> callback_;
 };
 
-class SpawnActions {
- public:
-  SpawnActions() {
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawnattr_init(&attributes);
-  }
-  SpawnActions(const SpawnActions&) = delete;
-  SpawnActions& operator=(const SpawnActions&) = delete;
-  ~SpawnActions() {
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::posix_spawnattr_destroy(&attributes);
-  }
-  posix_spawn_file_actions_t actions{};
-  posix_spawnattr_t attributes{};
-};
-
 Result<AgentStart> Start(Loop& loop, std::string name, const std::vector<std::string>& command,
                          std::function<void(std::string line)> on_stderr,
                          std::shared_ptr<ChildEnder> ender) {
@@ -267,35 +250,12 @@ void StartChild(Loop& loop, std::string name, const std::vector<std::string>& co
   loop.Post([start, done = std::move(done)] { done(std::move(*start)); });
 }
 
-namespace {
-
-int Spawn(pid_t& pid, char* const* argv, int in, int out, int err) {
-  SpawnActions spawn;
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, in, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&spawn.actions, out, STDOUT_FILENO);
-  if (err >= 0) {
-    ::posix_spawn_file_actions_adddup2(&spawn.actions, err, STDERR_FILENO);
-  }
-  ::posix_spawn_file_actions_addclosefrom_np(&spawn.actions, STDERR_FILENO + 1);
-  // The launcher ignores SIGPIPE and may block signals; the child must not inherit either.
-  const sigset_t defaults = AllSignals();
-  const sigset_t none = SignalSet({});
-  ::posix_spawnattr_setsigdefault(&spawn.attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&spawn.attributes, &none);
-  ::posix_spawnattr_setflags(&spawn.attributes,
-                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-  return ::posix_spawnp(&pid, argv[0], &spawn.actions, &spawn.attributes, argv, ::environ);
-}
-
-}  // namespace
-
 Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int out, int err,
                            ChildEnd end) {
-  const std::vector<char*> argv = ExecArray(command);
   Helper helper;
   const int error = end == ChildEnd::kItself
-                        ? Spawn(helper.pid, argv.data(), in, out, err)
-                        : ForkTied(helper.pid, {argv.data(), in, out, err, -1, 0});
+                        ? SpawnApart(ApartAs::kSession, command, in, out, err, helper.pid)
+                        : ForkTied(helper.pid, {ExecArray(command).data(), in, out, err, -1, 0});
   if (error != 0) {
     return Status(ErrorCode::kAgentStartFailed,
                   fmt::format("{}: {}", command.front(), ::strerror(error)));

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +20,6 @@
 #include "base/exec.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/signals.h"
 #include "base/text.h"
 #include "cluster/ssh/ssh_agent.h"
 #include "cluster/ssh/ssh_identity.h"
@@ -102,36 +100,6 @@ struct ProgramEnd {
   std::string errors;
 };
 
-/// Starts `argv` with an empty stdin. nullopt: no such program.
-Result<std::optional<pid_t>> Spawn(const std::vector<std::string>& argv, int out, int err) {
-  const std::vector<char*> pointers = ExecArray(argv);
-  posix_spawn_file_actions_t actions{};
-  posix_spawnattr_t attributes{};
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  // Pool threads block all signals; a Match exec of the user must not inherit that.
-  const sigset_t defaults = AllSignals();
-  const sigset_t none = SignalSet({});
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  // Its own group, so that a kill also ends its children.
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(
-      &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  pid_t pid = -1;
-  const int error =
-      ::posix_spawnp(&pid, pointers[0], &actions, &attributes, pointers.data(), ::environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error == ENOENT) return std::optional<pid_t>();
-  if (error != 0) return ErrnoStatus(argv[0], error);
-  return std::optional<pid_t>(pid);
-}
-
 /// Appends the bytes that `fd` has; closes it at its end. False when `text` has become too long.
 bool Drain(UniqueFd& fd, std::string& text) {
   std::array<char, 16384> buffer;
@@ -165,19 +133,25 @@ Status ReadBoth(Pipe& out, Pipe& err, ProgramEnd& end, const SshLimit& limit) {
   return {};
 }
 
+/// Runs `argv` with an empty stdin. nullopt: no such program.
 Result<std::optional<ProgramEnd>> RunProgram(const std::vector<std::string>& argv,
                                              const SshLimit& limit) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe out, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe err, MakePipe());
-  HVDRAY_ASSIGN_OR_RETURN(const std::optional<pid_t> pid,
-                          Spawn(argv, out.write_end.get(), err.write_end.get()));
-  if (!pid) return std::optional<ProgramEnd>();
+  const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!in.is_valid()) return ErrnoStatus("/dev/null", errno);
+  // Its own group, so that a kill also ends its children.
+  pid_t pid = -1;
+  const int error =
+      SpawnApart(ApartAs::kGroup, argv, in.get(), out.write_end.get(), err.write_end.get(), pid);
+  if (error == ENOENT) return std::optional<ProgramEnd>();
+  if (error != 0) return ErrnoStatus(argv[0], error);
   out.write_end.Reset();
   err.write_end.Reset();
   ProgramEnd end;
   const Status read = ReadBoth(out, err, end, limit);
-  if (!read.ok() && *pid > 1) ::kill(-*pid, SIGKILL);
-  end.wait_status = ReapChild(*pid);
+  if (!read.ok() && pid > 1) ::kill(-pid, SIGKILL);
+  end.wait_status = ReapChild(pid);
   if (!read.ok()) return read;
   return std::optional<ProgramEnd>(std::move(end));
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/exec.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+
+#include "base/signals.h"
 
 namespace hvdray {
 namespace {
@@ -23,6 +27,26 @@ TEST(ExecTest, AnArrayPointsToTheTextsAndEndsWithNull) {
   EXPECT_STREQ(both[2], "b=c");
   EXPECT_EQ(both[3], nullptr);
   EXPECT_EQ(ExecArray({}).size(), 1U);
+}
+
+TEST(SpawnApartTest, AProgramHasNothingOfOursButThreeDescriptors) {
+  ::signal(SIGUSR1, SIG_IGN);
+  const HeldSignals held(AllSignals());
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const UniqueFd inherited(::open("/dev/null", O_RDONLY));
+  pid_t pid = -1;
+  const Texts command = {"sh", "-c", "kill -USR1 $$; sleep 1000"};
+  for (const ApartAs as : {ApartAs::kGroup, ApartAs::kSession}) {
+    ASSERT_EQ(SpawnApart(as, command, null.get(), null.get(), -1, pid), 0);
+    EXPECT_EQ(::getpgid(pid), pid);
+    EXPECT_EQ(::getsid(pid) == pid, as == ApartAs::kSession);
+    EXPECT_EQ(ShellCodeOf(ReapChild(pid)), 128 + SIGUSR1) << "it is neither ignored nor blocked";
+  }
+  ::signal(SIGUSR1, SIG_DFL);
+  const Texts look = {"sh", "-c", fmt::format("test ! -e /proc/$$/fd/{}", inherited.get())};
+  ASSERT_EQ(SpawnApart(ApartAs::kGroup, look, null.get(), null.get(), -1, pid), 0);
+  EXPECT_EQ(ShellCodeOf(ReapChild(pid)), 0);
+  EXPECT_EQ(SpawnApart(ApartAs::kGroup, {"/nonexistent"}, null.get(), null.get(), -1, pid), ENOENT);
 }
 
 // Forks a child that becomes `words`.
