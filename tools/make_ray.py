@@ -62,6 +62,7 @@ class RayCluster:
         self.hosts = Hosts(count=1 + workers + spares, state=state)
         self.token = secrets.token_hex(32) if token else ""
         self._make_cluster_file = autoscaling
+        self._told_to_end = set()  # pids of raylets
         self._settings = {"cpus": cpus, "gpus": gpus or {}, "labels": labels or {},
                           "dashboard_host": dashboard_host, "environment": environment or {},
                           "started": [f"h{n}" for n in range(1, workers + 2)]}
@@ -120,11 +121,24 @@ class RayCluster:
         self._start_ray(names)
         self.wait_for_nodes()
 
-    def _start_ray(self, names):
-        finish([(f"start Ray on {name}", self._begin(name)) for name in names])
+    def _start_ray(self, names, tries=3):
+        """`ray start` gives its raylet 30 s to register, which a busy machine may not keep; that node is then begun anew."""
         for name in names:
             if name not in self._settings["started"]:
                 self._settings["started"].append(name)
+        late = []
+        for name, process in [(name, self._begin(name)) for name in names]:
+            try:
+                finish([(f"start Ray on {name}", process)])
+            except HostsError as error:
+                late.append((name, error))
+        if late and tries == 1:
+            raise HostsError("\n".join(str(error) for _, error in late))
+        for name, error in late:
+            print(f"{error}\nRay on {name} is started once more", file=sys.stderr)
+            self._end_ray(name)
+        if late:
+            self._start_ray([name for name, _ in late], tries - 1)
 
     def _begin(self, name):
         settings = self._settings
@@ -299,7 +313,10 @@ class RayCluster:
                      if line.split(" ", 1)[0].endswith("/gcs/gcs_server")), None)
 
     def kill_raylet(self, name, signo=signal.SIGKILL):
-        send([self.raylet(name)], signo)
+        raylet = self.raylet(name)
+        if signo != signal.SIGSTOP:
+            self._told_to_end.add(raylet)
+        send([raylet], signo)
 
     def remove_node(self, name):
         """Ends a node as `ray stop` on it would, and forgets it."""
@@ -326,8 +343,11 @@ class RayCluster:
             self.restart(nodes)
             return
         for name in self.hosts.hosts:
-            if name not in nodes or self.raylet(name) is None or self._is_given_up(name):
+            raylet = self.raylet(name)  # one that was sent SIGTERM may still be busy with its end
+            if (name not in nodes or raylet is None or raylet in self._told_to_end
+                    or self._is_given_up(name)):
                 self._end_ray(name)
+        self._told_to_end.clear()
         self._settings["started"] = list(nodes)
         self._start_ray([name for name in nodes if self.raylet(name) is None])
         self.wait_for_nodes()
