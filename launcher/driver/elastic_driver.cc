@@ -337,6 +337,7 @@ bool ElasticDriver::Retarget() {
 void ElasticDriver::ConnectHosts() {
   const HostPlan wanted = PlanOf(registry_, roster_, policy_.max_np, Reach::kAll);
   approach_.potential = SizeOf(wanted);
+  effects_.reserve(effects_.size() + wanted.size());
   for (const HostShare& share : wanted) {
     const HostRegistry::Host& host = registry_.host(share.host);
     if (host.agent != HostRegistry::Agent::kNone) continue;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
+#include <utility>
 
 namespace hvdray {
 
@@ -18,15 +18,17 @@ int HostRegistry::NumberOf(const HostSlots& listed) {
 
 UpdateCode HostRegistry::Update(std::span<const HostSlots> listed, TimePoint now) {
   UpdateCode code = Expire(now);
-  std::unordered_set<int> seen;
+  ++list_number_;
   std::vector<int> numbers;
+  numbers.reserve(listed.size());
+  numbers_.reserve(listed.size());
   for (const HostSlots& entry : listed) {
     // A host without slots counts as not listed.
     if (entry.slots <= 0) continue;
     const int number = NumberOf(entry);
-    if (!seen.insert(number).second) continue;
-    numbers.push_back(number);
     Host& host = At(number);
+    if (std::exchange(host.last_list, list_number_) == list_number_) continue;
+    numbers.push_back(number);
     if (!host.is_listed) {
       code = code | UpdateCode::kAdded;
     } else if (entry.slots != host.found.slots) {
@@ -36,9 +38,9 @@ UpdateCode HostRegistry::Update(std::span<const HostSlots> listed, TimePoint now
     host.found = entry;
   }
   for (const int number : listed_) {
-    if (seen.contains(number)) continue;
-    code = code | UpdateCode::kRemoved;
     Host& host = At(number);
+    if (host.last_list == list_number_) continue;
+    code = code | UpdateCode::kRemoved;
     host.is_listed = false;
     host.is_leaving = false;
     host.cap.reset();
@@ -123,7 +125,7 @@ void HostRegistry::MarkConnecting(int number, TimePoint limit) {
   Host& host = At(number);
   host.agent = Agent::kConnecting;
   host.connect_limit = limit;
-  connect_limits_.emplace(limit, number);
+  connect_limits_.emplace_hint(connect_limits_.end(), limit, number);
 }
 
 bool HostRegistry::MarkCopying(int number) {

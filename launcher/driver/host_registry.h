@@ -5,6 +5,7 @@
 #define HVDRAY_LAUNCHER_DRIVER_HOST_REGISTRY_H_
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <random>
 #include <set>
@@ -36,7 +37,8 @@ class HostRegistry {
     bool is_listed = false;   ///< In the last list, with slots > 0.
     bool is_leaving = false;  ///< Announced that it leaves; reset by a list without it.
     bool is_blacklisted = false;
-    uint32_t failures = 0;  ///< Never reset: each doubles the next cooldown.
+    uint64_t last_list = 0;  ///< That named it, counted from 1.
+    uint32_t failures = 0;   ///< Never reset: each doubles the next cooldown.
     std::optional<TimePoint> cooldown_ends;
     Agent agent = Agent::kNone;
     TimePoint connect_limit;    ///< While kConnecting.
@@ -107,8 +109,9 @@ class HostRegistry {
 
   const std::optional<CooldownRange> cooldown_;
   std::mt19937_64 random_;
-  std::vector<Host> hosts_;  // By number; never shrinks.
+  std::deque<Host> hosts_;  // By number; never shrinks.
   std::unordered_map<std::string, int> numbers_;
+  uint64_t list_number_ = 0;
   std::vector<int> listed_;  // In the last list.
   std::vector<int> order_;
   int ready_slots_ = 0;
