@@ -2,9 +2,11 @@
 // Ranks are threads that map one memory; processes are in tests/integration/collective_test.py.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <random>
 #include <span>
@@ -14,6 +16,7 @@
 #include "collective/backends.h"
 #include "tests/fakes/collective_suite.h"
 #include "tests/fakes/file_size_limit.h"
+#include "tests/fakes/refused_call.h"
 
 namespace hvdray {
 namespace {
@@ -359,6 +362,20 @@ TEST(ShmSegmentTest, LackOfMemoryIsAnErrorAndNoSignal) {
   ASSERT_FALSE(memory.ok());
   EXPECT_EQ(memory.status().code(), ErrorCode::kOutOfResources);
   EXPECT_NE(memory.status().hint().find("not of /dev/shm"), std::string::npos);
+}
+
+TEST(ShmSegmentTest, LackOfMemoryForAFirstMessageEndsBothRanks) {
+  auto ranks = MakeRanks(2);
+  OnAll(ranks, [](Communicator& communicator) {
+    const bool is_sender = communicator.rank() == 0;
+    ASSERT_TRUE(communicator.Barrier().ok());
+    ASSERT_TRUE(!is_sender || RefuseCall(SYS_fallocate, ENOMEM));
+    char byte = 1;
+    const Status status = is_sender ? communicator.Send(&byte, 1, DataType::kUint8, 1)
+                                    : communicator.Recv(&byte, 1, DataType::kUint8, 0);
+    EXPECT_EQ(status.code(), is_sender ? ErrorCode::kOutOfResources : ErrorCode::kAborted);
+    EXPECT_EQ(communicator.Barrier().code(), ErrorCode::kAborted);
+  });
 }
 
 }  // namespace

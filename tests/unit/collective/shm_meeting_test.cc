@@ -4,36 +4,18 @@
 #include "collective/shm_meeting.h"
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <iterator>
 
 #include "collective/communicator.h"
 #include "tests/fakes/rank_threads.h"
+#include "tests/fakes/refused_call.h"
 
 namespace hvdray {
 namespace {
 
 using namespace std::chrono_literals;
-
-// As a container's filter or an old kernel. For this thread and those that it starts.
-void ForbidPidfds() {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
-  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
 
 TEST(ShmMeetingTest, RanksOfOneProcessShareMemory) {
   OnRankThreads(3, 60s, [](const CommunicatorOptions& options) {
@@ -46,7 +28,7 @@ TEST(ShmMeetingTest, RanksOfOneProcessShareMemory) {
 
 TEST(ShmMeetingTest, RanksThatCannotSeeOthersDieUseTheNetwork) {
   OnRankThreads(2, 60s, [](CommunicatorOptions options) {
-    ForbidPidfds();
+    ASSERT_TRUE(RefuseCall(SYS_pidfd_open, ENOSYS));
     auto made = MakeCommunicator(options);
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     EXPECT_EQ((*made)->backend(), "gloo");
@@ -62,7 +44,7 @@ TEST(ShmMeetingTest, RanksThatCannotSeeOthersDieUseTheNetwork) {
 
 TEST(ShmMeetingTest, RanksWithoutPidfdsBesideOthersAreMachinesOfTheirOwn) {
   OnRankThreads(3, 60s, [](const CommunicatorOptions& options) {
-    if (options.rank == 1) ForbidPidfds();
+    ASSERT_TRUE(options.rank != 1 || RefuseCall(SYS_pidfd_open, ENOSYS));
     const auto made = MakeCommunicator(options);
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     EXPECT_EQ((*made)->backend(), "hierarchical");
