@@ -159,12 +159,27 @@ HVDRAY_INLINE void StoreAt(void* base, size_t index, T value) {
   std::memcpy(static_cast<char*>(base) + index * sizeof(T), &value, sizeof(T));
 }
 
+// What averages are computed with. No processor divides vectors of integers. Those of up to 32 bits
+// are multiplied by the reciprocal, in a floating type with so many more bits that the product,
+// without its fraction, is the quotient: rounded up, the reciprocal never makes it too small, and
+// the product exceeds it by less than 1 / divisor.
 template <typename Value>
-HVDRAY_INLINE Value Divided(Value value, int divisor) {
-  if constexpr (std::is_integral_v<Value>) {
-    return static_cast<Value>(static_cast<int64_t>(value) / divisor);  // 200 ranks are no int8_t
+HVDRAY_INLINE auto DivisionBy(int divisor) {
+  if constexpr (!std::is_integral_v<Value> || sizeof(Value) > 4) {
+    return static_cast<Value>(divisor);
+  } else if constexpr (sizeof(Value) == 4) {
+    return std::bit_cast<double>(std::bit_cast<uint64_t>(1 / static_cast<double>(divisor)) + 1);
   } else {
-    return value / static_cast<Value>(divisor);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(1 / static_cast<float>(divisor)) + 1);
+  }
+}
+
+template <typename Value, typename Division>
+HVDRAY_INLINE Value Divided(Value value, Division by) {
+  if constexpr (std::is_same_v<Value, Division>) {
+    return value / by;
+  } else {
+    return static_cast<Value>(static_cast<int32_t>(static_cast<Division>(value) * by));
   }
 }
 
@@ -192,10 +207,11 @@ template <typename Element, typename Op, bool kIsDivided, bool kIsTwice>
 HVDRAY_INLINE void PairLoop(const void* a, const void* b, void* dst, void* also, size_t count,
                             int divisor) {
   using Stored = typename Element::Stored;
+  [[maybe_unused]] const auto by = DivisionBy<typename Element::Value>(divisor);
   HVDRAY_INDEPENDENT
   for (size_t i = 0; i < count; ++i) {
     auto value = Op::Of(Element::Load(LoadAt<Stored>(a, i)), Element::Load(LoadAt<Stored>(b, i)));
-    if constexpr (kIsDivided) value = Divided(value, divisor);
+    if constexpr (kIsDivided) value = Divided(value, by);
     const Stored stored = Element::Store(value);
     StoreAt<Stored>(dst, i, stored);
     if constexpr (kIsTwice) StoreAt<Stored>(also, i, stored);
@@ -251,7 +267,8 @@ HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* d
       for (size_t i = 0; i < end; ++i) sums[i] = Op::Of(sums[i], load(source, start + i));
     }
     if (divisor != 1) {
-      for (size_t i = 0; i < end; ++i) sums[i] = Divided(sums[i], divisor);
+      const auto by = DivisionBy<Value>(divisor);
+      for (size_t i = 0; i < end; ++i) sums[i] = Divided(sums[i], by);
     }
     for (size_t i = 0; i < end; ++i) StoreAt<Stored>(dst, start + i, Element::Store(sums[i]));
     if (also != nullptr) {

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -127,6 +129,52 @@ TEST(ReduceKernelsTest, AnAverageOfIntegersIsCutTowardsZero) {
   const void* single[] = {&one};
   FindReduce(DataType::kInt8, ReduceOp::kAverage)(single, 1, &small, nullptr, 1, 200);
   EXPECT_EQ(small, 0);
+}
+
+template <typename T>
+void ExpectQuotients(DataType dtype, const std::vector<T>& values, Isa isa) {
+  const std::vector<T> zeros(values.size(), 0);
+  std::vector<T> got(values.size());
+  for (const int divisor : {2, 3, 5, 6, 7, 10, 64, 127, 200, 255, 257, 1000, 4099, 32769, 65537,
+                            99991, 1 << 20, 16777213}) {
+    const void* sources[] = {values.data(), zeros.data()};
+    for (const size_t count : {size_t{1}, size_t{2}}) {  // of sources
+      FindReduce(dtype, ReduceOp::kAverage, isa)(sources, count, got.data(), nullptr, values.size(),
+                                                 divisor);
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(int64_t{got[i]}, int64_t{values[i]} / divisor) << +values[i] << " / " << divisor;
+      }
+    }
+  }
+}
+
+template <typename T>
+std::vector<T> AllOf() {
+  std::vector<T> values;
+  for (int value = std::numeric_limits<T>::min(); value <= std::numeric_limits<T>::max(); ++value) {
+    values.push_back(static_cast<T>(value));
+  }
+  return values;
+}
+
+TEST(ReduceKernelsTest, AveragesOfIntegersAreTheQuotients) {
+  std::vector<int32_t> numbers;
+  for (const int64_t near : {int64_t{0}, int64_t{1} << 16, int64_t{1} << 24, (int64_t{1} << 31) - 1,
+                             int64_t{16777213} * 127, int64_t{99991} * 21477, int64_t{1} << 30}) {
+    for (int64_t offset = -200; offset <= 200; ++offset) {
+      const int64_t value = std::min<int64_t>(near + offset, std::numeric_limits<int32_t>::max());
+      numbers.push_back(static_cast<int32_t>(value));
+      numbers.push_back(static_cast<int32_t>(-value));
+      numbers.push_back(static_cast<int32_t>(-value - 1));
+    }
+  }
+  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa > CurrentIsa()) continue;
+    ExpectQuotients(DataType::kInt8, AllOf<int8_t>(), isa);
+    ExpectQuotients(DataType::kUint8, AllOf<uint8_t>(), isa);
+    ExpectQuotients(DataType::kInt16, AllOf<int16_t>(), isa);
+    ExpectQuotients(DataType::kInt32, numbers, isa);
+  }
 }
 
 TEST(ReduceKernelsTest, AnyLengthAndAlignmentStaysInItsBuffer) {
