@@ -79,7 +79,7 @@ class LocalGang final : private WorkerSet::Owner {
     /// Whether sibling gangs are alive, so that orphans may be theirs.
     virtual bool HasSiblings() const = 0;
     /// Once, last, from the loop: no process is left and all output is sent; `swept`: orphans
-    /// killed.
+    /// killed. May destroy the gang.
     virtual void OnStopped(LocalGang& gang, uint32_t swept) = 0;
 
    protected:
@@ -155,7 +155,7 @@ class LocalGang final : private WorkerSet::Owner {
   void CancelStarts();
   void CancelStartsOf(std::span<const int> workers);
   void Schedule(Duration delay = Duration::zero());
-  void Advance();
+  void Advance();  // For Schedule() alone: OnStopped() may destroy the gang.
   void AdvanceLingering();
   void AdvanceStopping();
   void AddPump(std::map<int, StdinPump>& pumps, int name, wire::StreamId stream, UniqueFd fd);

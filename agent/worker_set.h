@@ -29,7 +29,7 @@ class WorkerSet {
     UniqueFd channel;  ///< Invalid: it has none.
   };
 
-  /// Told from the loop; OnExited() also from within ReapDead().
+  /// Told from the loop or from within ReapDead().
   class Owner {
    public:
     /// exec succeeded; always before OnExited().

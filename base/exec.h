@@ -40,7 +40,8 @@ int SpawnApart(ApartAs as, const std::vector<std::string>& command, int in, int 
 /// it. `report`: the pipe whose write end the child reports to. Blocks.
 int AwaitExec(pid_t pid, Pipe report);
 
-/// Waits for the end of a child of this process and reaps it. Returns its status as wait(2) does.
+/// Waits for the end of a child of this process and reaps it. Returns its status as wait(2) does; 0
+/// without such a child.
 int ReapChild(pid_t pid);
 
 /// The exit code that a shell shows for a status of wait(2): 128 + n after signal n.

@@ -72,7 +72,7 @@ class Link {
   /// never), unless its last Heartbeat had is_paused.
   virtual void StartHeartbeat(Duration period, Duration timeout) = 0;
   /// Sends what is queued and `bye`, closes the stream and calls `on_done`, at the latest after
-  /// `deadline` from now. The owner is told nothing more.
+  /// `deadline` from now. The owner is told nothing more. `on_done` may destroy the link.
   virtual void Close(Bye bye, Duration deadline, std::function<void()> on_done) = 0;
   /// Bytes in both lanes and in the stream that the kernel has not accepted yet.
   virtual size_t QueuedBytes() const = 0;

@@ -21,7 +21,7 @@ UpdateCode HostRegistry::Update(std::span<const HostSlots> listed, TimePoint now
   ++list_number_;
   std::vector<int> numbers;
   numbers.reserve(listed.size());
-  numbers_.reserve(listed.size());
+  numbers_.reserve(std::max(listed.size(), numbers_.size()));
   for (const HostSlots& entry : listed) {
     // A host without slots counts as not listed.
     if (entry.slots <= 0) continue;
