@@ -28,6 +28,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/report_file.h"
 #include "cluster/discovery_script.h"
 #include "cluster/this_machine.h"
 #include "cmd/host_access.h"
@@ -71,17 +72,6 @@ int ErrorOfDirectory(const std::string& path) {
   if (::stat(path.c_str(), &facts) != 0) return errno;
   if (!S_ISDIR(facts.st_mode)) return ENOTDIR;
   return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
-}
-
-/// The file that a report would overwrite; empty for what takes several writers (a terminal,
-/// /dev/null).
-std::string FileBehind(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty() || DescriptorNamedBy(path) >= 0) return {};
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
-  if (error || (fs::exists(real, error) && !fs::is_regular_file(real, error))) return {};
-  return real.string();
 }
 
 /// Whether rank 0, which listens on all addresses, would find `port` in use. Ignores other errors.

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/report_file.h"
 #include "launcher/report/facts_json.h"
-#include "launcher/report/job_report.h"
 
 namespace hvdray {
 namespace {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/report_file.h"
 #include "launcher/driver/cause.h"
 
 namespace hvdray {

@@ -82,14 +82,6 @@ Json ToJson(const JobReport& report);
 /// Replaces `path` atomically. Blocks. Errors: kOutputLost.
 Status WriteJobReport(const std::string& path, const JobReport& report);
 
-/// The same for any text; `flag` names the option in the message.
-Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text);
-
-/// Checks, before anything is started, that a file can be written at `path`; changes nothing. An
-/// empty path (not asked for) is ok. `flag` names the option in the message. Errors:
-/// kFileUnwritable.
-Status CheckReportPath(const std::string& path, std::string_view flag);
-
 /// The first failure is a failure with its last lines of stderr; other workers that failed by
 /// themselves are failures, too. Victims, workers that never started, and failed workers of an
 /// elastic job that succeeded without them are skipped. A job that failed without a worker to blame

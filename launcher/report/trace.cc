@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/report_file.h"
 #include "launcher/report/facts_json.h"
-#include "launcher/report/job_report.h"
 
 namespace hvdray {
 namespace {

@@ -96,34 +96,5 @@ TEST(WriteJobReportTest, WhatCannotBeWrittenIsOutputLost) {
   EXPECT_EQ(WriteJobReport("/nowhere/at/all", FullReport()).code(), ErrorCode::kOutputLost);
 }
 
-TEST(CheckReportPathTest, AcceptsWhatCanBeWrittenAndChangesNothing) {
-  const TempDirectory temp;
-  ASSERT_TRUE(WriteFileAtomically(temp / "old", "old").ok());
-  EXPECT_TRUE(CheckReportPath(temp / "new", "--report").ok());
-  EXPECT_TRUE(CheckReportPath(temp / "old", "--report").ok());
-  EXPECT_TRUE(CheckReportPath("/dev/null", "--report").ok());
-  EXPECT_TRUE(CheckReportPath("/dev/stdout", "--report").ok());
-  EXPECT_TRUE(CheckReportPath("", "--report").ok());
-  EXPECT_EQ(ReadFile(temp / "old").value(), "old");
-  EXPECT_FALSE(ReadFile(temp / "new").ok());
-}
-
-TEST(CheckReportPathTest, RefusesByFlagAndPlace) {
-  const TempDirectory temp;
-  const auto refused = [](const std::string& path) {
-    const Status status = CheckReportPath(path, "--junit");
-    EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable) << path;
-    EXPECT_TRUE(status.message().starts_with("--junit: ")) << status.message();
-  };
-  ExpectFault("/nowhere/report", CheckReportPath("/nowhere/report", "--junit"),
-              ErrorCode::kFileUnwritable, "--junit: /nowhere/");
-  refused(temp.path());
-  refused(temp / "no/such");
-  refused(temp / "trailing/");
-  refused("/dev/fd/987");
-  ASSERT_TRUE(WriteFileAtomically(temp / "file", "").ok());
-  refused(temp / "file/below");
-}
-
 }  // namespace
 }  // namespace hvdray

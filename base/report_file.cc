@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/report_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/fd.h"
+
+namespace hvdray {
+
+Status CheckReportPath(const std::string& path, std::string_view flag) {
+  const auto refuse = [&](const std::string& place, int error) {
+    return ErrnoStatus(place, error).WithContext(flag).WithCode(ErrorCode::kFileUnwritable);
+  };
+  if (path.empty()) return {};
+  if (path.back() == '/') return refuse(path, EISDIR);
+  if (const int fd = DescriptorNamedBy(path); fd >= 0) {
+    return ::fcntl(fd, F_GETFD) >= 0 ? Status() : refuse(path, errno);
+  }
+  struct stat info {};
+  std::string target = path;
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return refuse(path, EISDIR);
+    if (!S_ISREG(info.st_mode)) {
+      return ::access(path.c_str(), W_OK) == 0 ? Status() : refuse(path, errno);
+    }
+    Result<std::string> place = PlaceToWrite(path);
+    if (!place.ok()) return std::move(place).status().WithContext(flag);
+    target = std::move(place).value();
+  } else if (errno != ENOENT) {
+    return refuse(path, errno);
+  }
+  // The file is replaced as a whole, so its directory must accept a new one.
+  const size_t slash = target.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : target.substr(0, slash + 1);
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) return refuse(directory, errno);
+  return {};
+}
+
+Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text) {
+  return WriteFileAtomically(path, text).WithContext(flag).WithCode(ErrorCode::kOutputLost);
+}
+
+std::string FileBehind(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty() || DescriptorNamedBy(path) >= 0) return {};
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error || (fs::exists(real, error) && !fs::is_regular_file(real, error))) return {};
+  return real.string();
+}
+
+}  // namespace hvdray
