@@ -127,7 +127,9 @@ void JudgeWorkingDirectory(const CheckFacts& facts, const CheckedHost& host, Iss
         "share the directory, make it there, or name one that all hosts have: --cwd DIR");
     return;
   }
-  issues.Fail(host, "working_folder", ErrorCode::kWorkerStartFailed,
+  // On this machine `hvdray run` looks before it starts anything.
+  const ErrorCode code = host.is_remote ? ErrorCode::kWorkerStartFailed : ErrorCode::kUsage;
+  issues.Fail(host, "working_folder", code,
               fmt::format("working directory {}: {}", directory->path, ErrnoText(directory->error)),
               "make it there, or name one that all hosts have: --cwd DIR");
 }
@@ -527,6 +529,7 @@ int ExitCodeOf(std::span<const Finding> findings) {
     if (!finding.is_error()) continue;
     switch (finding.code) {
       case ErrorCode::kNotEnoughSlots:
+      case ErrorCode::kUsage:
         return 2;  // nothing would be tried
       case ErrorCode::kWorkerFailed:
         if (code == 0) code = 1;

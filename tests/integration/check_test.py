@@ -200,6 +200,7 @@ def test_the_working_folder_is_looked_for(check, hosts):
     page = document(result)
     assert result.returncode == 125
     assert [f["hosts"] for f in errors(page)] == [["h1", "h2"]]
+    assert check("-np", "1", "--cwd", "/no/such/folder").returncode == 2, "on this machine run looks first"
 
 
 def test_too_many_workers_are_an_error_beside_the_facts(check):
