@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"
+#include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 
 namespace hvdray {
@@ -47,8 +48,7 @@ int Dispatch(std::string_view name, const CommandLine& line) {
   }
   if (name == "help" || name == "--help" || name == "-h") return Help(line);
   if (name == "version" || name == "--version" || name == "-v") {
-    std::fputs(VersionText().c_str(), stdout);
-    return 0;
+    return PrintOut("version", VersionText());
   }
   const std::string nearest = Nearest(name, names);
   const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
@@ -63,8 +63,7 @@ int Help(const CommandLine& line) {
   const bool is_plain =
       line.args.empty() || line.args.front() == "help" || line.args.front().starts_with('-');
   if (is_plain) {
-    std::fputs(OverviewHelp().c_str(), stdout);
-    return 0;
+    return PrintOut("help", OverviewHelp());
   }
   const std::vector<std::string> words = {"--help"};
   return Dispatch(line.args.front(), {words, line.began});
