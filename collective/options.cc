@@ -62,8 +62,9 @@ Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environme
   options.is_checking = check == 1;
   const std::string table = environment.GetOr("HVDRAY_COLLECTIVE_TABLE", "");
   if (!table.empty() && options.rank == 0) {
-    HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(table));
-    Result<AlgorithmTable> parsed = ParseAlgorithmTable(text);
+    Result<std::string> text = ReadFile(table);
+    if (!text.ok()) return std::move(text).status().WithContext("HVDRAY_COLLECTIVE_TABLE");
+    Result<AlgorithmTable> parsed = ParseAlgorithmTable(*text);
     if (!parsed.ok()) {
       return std::move(parsed).status().WithContext("HVDRAY_COLLECTIVE_TABLE: " + table);
     }
