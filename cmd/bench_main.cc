@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +21,7 @@
 #include "base/environ.h"
 #include "base/exec.h"
 #include "base/fd.h"
+#include "base/report_file.h"
 #include "base/signals.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
@@ -36,7 +39,7 @@
 namespace hvdray {
 namespace {
 
-/// Of a wrong result, and of a rank that could not go on. Codes above 123 are the launcher's.
+/// Of a wrong result, and of a rank whose peers are gone.
 constexpr int kBenchFailed = 1;
 /// Large enough for no cache to hold it, where --maxbytes allows that.
 constexpr size_t kCopyBytes = size_t{32} << 20;
@@ -52,6 +55,10 @@ struct Settings {
   std::string tune;
   bool has_plot = false;
   std::string svg;  ///< Empty: the plot is for the terminal.
+  /// Flags with their paths.
+  std::array<std::pair<std::string_view, std::string_view>, 4> files() const {
+    return {{{"--json", json}, {"--csv", csv}, {"--tune", tune}, {"--plot", svg}}};
+  }
   bool is_stdout_taken() const { return json == kStdout || csv == kStdout || tune == kStdout; }
 };
 
@@ -78,6 +85,20 @@ Result<int> NumberOf(const OptionLayer& said, OptionId id, int fallback) {
   if (raw == said.options.end()) return fallback;
   HVDRAY_ASSIGN_OR_RETURN(const int64_t number, WholeOf(id, raw->second));
   return static_cast<int>(number);
+}
+
+Status CheckDistinct(const Settings& settings) {
+  std::map<std::string, std::string_view> seen;
+  for (const auto& [flag, path] : settings.files()) {
+    const std::string real = path == kStdout ? "" : FileBehind(std::string(path));
+    if (real.empty()) continue;
+    const auto [first, is_new] = seen.emplace(real, flag);
+    if (is_new) continue;
+    return {ErrorCode::kUsage,
+            fmt::format("{} and {} name the same file '{}'", first->second, flag, path),
+            "give each its own file"};
+  }
+  return {};
 }
 
 Result<Settings> SettingsOf(const OptionLayer& said) {
@@ -123,6 +144,7 @@ Result<Settings> SettingsOf(const OptionLayer& said) {
   if (settings.json == kStdout && settings.csv == kStdout) {
     return Status(ErrorCode::kUsage, "only one of --json and --csv can go to stdout");
   }
+  HVDRAY_RETURN_IF_ERROR(CheckDistinct(settings));
   if (settings.has_plot && settings.svg.empty() && settings.is_stdout_taken()) {
     return Status(ErrorCode::kUsage, "stdout has no room for --plot beside --json - or --csv -",
                   "--plot=FILE.svg");
@@ -137,44 +159,41 @@ Result<Settings> SettingsOf(const OptionLayer& said) {
 /// Rank 0's files and table. Of other ranks nothing comes.
 class Output {
  public:
-  /// Opens the files at once: a path that can't be written should not cost a measurement.
+  /// Checks the files at once: a path that can't be written should not cost a measurement.
   static Result<Output> Open(const Settings& settings, bool is_speaker) {
-    Output output(settings, is_speaker);
-    if (!is_speaker) return output;
-    const std::pair<const std::string*, UniqueFd*> files[] = {{&settings.json, &output.json_},
-                                                              {&settings.csv, &output.csv_},
-                                                              {&settings.tune, &output.tune_},
-                                                              {&settings.svg, &output.svg_}};
-    for (const auto& [path, fd] : files) {
-      if (path->empty() || *path == kStdout) continue;
-      HVDRAY_ASSIGN_OR_RETURN(*fd, OpenForWriting(*path));
+    if (is_speaker) {
+      for (const auto& [flag, path] : settings.files()) {
+        if (path == kStdout) continue;
+        HVDRAY_RETURN_IF_ERROR(CheckReportPath(std::string(path), flag));
+      }
     }
-    return output;
+    return Output(settings, is_speaker);
   }
 
-  /// A part of the table.
+  /// A part of the table. Errors: kOutputLost.
   Status Show(const std::string& text) {
     if (!is_speaker_ || settings_.is_stdout_taken()) return {};
-    return WriteAll(STDOUT_FILENO, text);
+    return Print(text);
   }
 
   Status Finish(const BenchFacts& facts, const AlgorithmTable& table, std::string_view backend) {
     if (!is_speaker_) return {};
-    return Write(tune_, fmt::format("# hvdray bench --tune, {}: {} on {}, {}\n{}", facts.time,
-                                    Count(static_cast<uint64_t>(facts.size), "rank"),
-                                    Count(static_cast<uint64_t>(facts.hosts), "host"), backend,
-                                    ToText(table)));
+    return Write(
+        "--tune", settings_.tune,
+        fmt::format("# hvdray bench --tune, {}: {} on {}, {}\n{}", facts.time,
+                    Count(static_cast<uint64_t>(facts.size), "rank"),
+                    Count(static_cast<uint64_t>(facts.hosts), "host"), backend, ToText(table)));
   }
 
   Status Finish(const BenchFacts& facts, const std::vector<BenchRow>& rows) {
     if (!is_speaker_) return {};
     HVDRAY_RETURN_IF_ERROR(Show(TableFoot(rows)));
-    if (!settings_.json.empty()) HVDRAY_RETURN_IF_ERROR(Write(json_, ResultsJson(facts, rows)));
-    if (!settings_.csv.empty()) HVDRAY_RETURN_IF_ERROR(Write(csv_, ResultsCsv(facts, rows)));
+    HVDRAY_RETURN_IF_ERROR(Write("--json", settings_.json, ResultsJson(facts, rows)));
+    HVDRAY_RETURN_IF_ERROR(Write("--csv", settings_.csv, ResultsCsv(facts, rows)));
     if (!settings_.has_plot) return {};
     const std::vector<PlotSeries> series = SeriesOf(rows);
     if (settings_.svg.empty()) return Show("\n" + TerminalPlot(series));
-    return Write(svg_,
+    return Write("--plot", settings_.svg,
                  SvgPlot(series, fmt::format("busbw of {} on {}",
                                              Count(static_cast<uint64_t>(facts.size), "rank"),
                                              Count(static_cast<uint64_t>(facts.hosts), "host"))));
@@ -184,16 +203,16 @@ class Output {
   Output(const Settings& settings, bool is_speaker)
       : settings_(settings), is_speaker_(is_speaker) {}
 
-  static Status Write(const UniqueFd& file, const std::string& text) {
-    return WriteAll(file.is_valid() ? file.get() : STDOUT_FILENO, text);
+  static Status Print(const std::string& text) {
+    return WriteAll(STDOUT_FILENO, text).WithContext("stdout").WithCode(ErrorCode::kOutputLost);
+  }
+  static Status Write(std::string_view flag, const std::string& path, const std::string& text) {
+    if (path.empty()) return {};
+    return path == kStdout ? Print(text) : WriteReportFile(path, flag, text);
   }
 
   const Settings& settings_;
   bool is_speaker_;
-  UniqueFd json_;
-  UniqueFd csv_;
-  UniqueFd tune_;
-  UniqueFd svg_;
 };
 
 /// "model name" of /proc/cpuinfo; empty where there is none.
@@ -281,12 +300,18 @@ class Bench {
   }
 
  private:
+  static Status NothingFor(std::string_view flag) {
+    return {ErrorCode::kUsage, fmt::format("{}: one rank alone exchanges nothing", flag),
+            "-np 2 or more"};
+  }
+
   Status CheckRoom(Communicator& communicator, size_t max_bytes) {
     const HostRoom room{AvailableMemoryHere(), NumberIn(environment_, "HOROVOD_LOCAL_SIZE", 1)};
     return CheckMemory(communicator, room, max_bytes);
   }
 
   Status TuneHere(Communicator& communicator, Output& output) {
+    if (communicator.size() == 1) return NothingFor("--tune");
     HVDRAY_RETURN_IF_ERROR(CheckRoom(communicator, kTuneBytes));
     HVDRAY_ASSIGN_OR_RETURN(const AlgorithmTable table,
                             Tune(communicator, settings_.options,
@@ -295,6 +320,7 @@ class Bench {
   }
 
   Status Measure(Communicator& communicator, Output& output) {
+    if (communicator.size() == 1 && settings_.has_plot) return NothingFor("--plot");
     const size_t max_bytes = MaxBytesOf(cases_);
     HVDRAY_RETURN_IF_ERROR(CheckRoom(communicator, max_bytes));
     HVDRAY_ASSIGN_OR_RETURN(BenchRunner runner,
@@ -332,14 +358,22 @@ class Bench {
   std::vector<BenchRow> rows_;
 };
 
+/// Of a rank that could not go on. Who lost peers did so by their fault or the network's.
+int CodeOf(const Status& status) {
+  const bool is_ours = status.code() == ErrorCode::kOutputLost ||
+                       status.code() == ErrorCode::kOutOfResources ||
+                       ExitCodeOf(status) == kNothingDone;
+  return is_ours ? ExitCodeOf(status) : kBenchFailed;
+}
+
 int RunRank(const Settings& settings, const Environment& environment) {
   Bench bench(settings, environment);
   const int rank = NumberIn(environment, "HOROVOD_RANK", 0);
   const Result<bool> is_right = bench.Run();
   if (!is_right.ok()) {
-    const int code = ExitCodeOf(is_right.status()) == kNothingDone ? kNothingDone : kBenchFailed;
-    if (code == kNothingDone) {
-      if (rank == 0) Fail("bench", is_right.status());  // all ranks know the same
+    const int code = CodeOf(is_right.status());
+    if (code == kNothingDone || is_right.status().code() == ErrorCode::kOutputLost) {
+      if (rank == 0) Fail("bench", is_right.status());  // all ranks know the same, or it alone does
     } else if (rank <= 1) {
       // Rank 0 may be the one that is gone.
       Fail(fmt::format("bench: rank {}", rank), is_right.status());
@@ -353,6 +387,13 @@ int RunRank(const Settings& settings, const Environment& environment) {
     }
   }
   return kBenchFailed;
+}
+
+/// Whether `hvdray run` would find its workers in the environment: that is as good as a flag.
+bool NamesWorkers(const Environment& environment) {
+  const auto names = {"HVDRAY_NUM_PROC", "HVDRAY_HOSTS", "HVDRAY_HOSTFILE", "HVDRAY_CLUSTER"};
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return !environment.GetOr(name, "").empty(); });
 }
 
 /// Becomes `hvdray run`, with this program as its command.
@@ -384,7 +425,8 @@ int Main(int argc, char** argv) {
   const Result<Settings> settings = SettingsOf(request->said);
   if (!settings.ok()) return Fail("bench", settings.status());
   const Environment environment = Environment::FromProcess();
-  if (!request->run_words.empty()) {
+  const bool has_ranks = !environment.GetOr("HOROVOD_GLOO_RENDEZVOUS_ADDR", "").empty();
+  if (!request->run_words.empty() || (!has_ranks && NamesWorkers(environment))) {
     if (settings->backends.empty()) {
       const Status status = CheckBackend("", environment.GetOr("HVDRAY_COLLECTIVE", ""));
       if (!status.ok()) return Fail("bench", status);
@@ -394,7 +436,7 @@ int Main(int argc, char** argv) {
     if (error) return Fail("bench", ErrnoStatus("/proc/self/exe", error.value()));
     return StartJob(*request, own);
   }
-  if (environment.GetOr("HOROVOD_GLOO_RENDEZVOUS_ADDR", "").empty()) {
+  if (!has_ranks) {
     return Fail("bench", {ErrorCode::kUsage, "there are no ranks to measure",
                           "hvdray bench -np 4, or hvdray run -np 4 -- hvdray bench"});
   }

@@ -235,7 +235,7 @@ std::string ResultsJson(const BenchFacts& facts, std::span<const BenchRow> rows)
   json["machine"] = facts.machine;
   json["processors"] = facts.processors;
   json["kernels"] = facts.kernels;
-  json["size"] = facts.size;
+  json["ranks"] = facts.size;
   json["hosts"] = facts.hosts;
   json["copy"] = {{"bytes", facts.copy_bytes},
                   {"least_gbps", facts.copy_least_gbps},
@@ -262,7 +262,7 @@ std::string ResultsJson(const BenchFacts& facts, std::span<const BenchRow> rows)
 
 std::string ResultsCsv(const BenchFacts& facts, std::span<const BenchRow> rows) {
   std::string csv =
-      "collective,backend,size,hosts,bytes,count,dtype,op,root,place,iterations,time_us,p50_us,"
+      "collective,backend,ranks,hosts,bytes,count,dtype,op,root,place,iterations,time_us,p50_us,"
       "p99_us,algbw_gbps,busbw_gbps,percent_of_copy,wrong\n";
   for (const BenchRow& row : rows) {
     AddCsvLine(facts, row, "out", row.out_of_place, csv);

@@ -76,7 +76,7 @@ def test_every_collective_of_every_type_is_right(hvdray, backend, np):
                    "--backend", backend, "--json", "-", "-n", 1, "-w", 0)
     assert result.code == 0, result.errors
     measured = json.loads(result.text)
-    assert (measured["size"], measured["hosts"], measured["wrong"]) == (np, 1, 0)
+    assert (measured["ranks"], measured["hosts"], measured["wrong"]) == (np, 1, 0)
     rows = measured["rows"]
     assert {row["backend"] for row in rows} == {"single" if np == 1 else backend}
     found = {(row["collective"], row["dtype"]) for row in rows}
@@ -139,6 +139,7 @@ def test_a_plot_on_the_terminal_and_csv_on_stdout(hvdray):
     (["-np", "2", "-f", "1"], "--stepfactor"),
     (["-np", "2", "-n", "0"], "from 1"),
     (["-np", "2", "--json", "-", "--csv", "-"], "only one of --json and --csv"),
+    (["-np", "2", "--json", "both", "--csv", "./both"], "--json and --csv name the same file './both'"),
     (["-np", "2", "--plot", "--json", "-"], "no room for --plot"),
     (["-np", "2", "--plot", "busbw.png"], "unexpected word 'busbw.png'"),
     (["-np", "2", "--itres", "5"], "did you mean --iters?"),
@@ -153,7 +154,7 @@ def test_wrong_words_start_nothing(hvdray, words, text):
     (["--collective", "broadcast", "-r", "2"], "--root: no rank 2 of 2 ranks"),
     (["-b", "512T", "-e", "512T"], "must be a size"),
     (["-b", "500000G", "-e", "500000G"], "do not fit the"),
-    (["-e", "8", "--json", "/nowhere/bench.json"], "/nowhere/bench.json"),
+    (["-e", "8", "--json", "/nowhere/bench.json"], "--json: /nowhere/: No such file"),
     (["-x", "HVDRAY_COLLECTIVE=mpi"], "HVDRAY_COLLECTIVE must be auto, shm, gloo, hierarchical or nccl, not mpi"),
 ])
 def test_what_only_the_ranks_can_know_is_said_once(hvdray, words, text):
@@ -161,6 +162,36 @@ def test_what_only_the_ranks_can_know_is_said_once(hvdray, words, text):
     assert result.code == 2
     said = [line for line in result.errors.splitlines() if line.startswith("hvdray bench: ")]
     assert len(said) == 1 and text in said[0], result.errors
+
+
+@pytest.mark.parametrize("words", [["-e", "64", "--plot"], ["--tune", "-"]])
+def test_one_rank_has_nothing_to_plot_or_tune(hvdray, words):
+    result = bench(hvdray, "-np", 1, *words)
+    assert result.code == 2 and f"{words[-1 if '--plot' in words else 0]}: one rank alone" in result.errors
+
+
+def test_workers_may_be_named_by_the_environment(hvdray):
+    result = bench(hvdray, "-e", 8, *FAST, env={"HVDRAY_NUM_PROC": "2"})
+    assert result.code == 0 and "# 2 ranks on 1 host" in result.text, result.errors
+
+
+@pytest.mark.parametrize("words", [
+    ["-e", "64", "--csv", "/nowhere/bench.csv"],
+    ["-b", "500000G", "-e", "500000G"],
+    ["-r", "2", "--collective", "broadcast"],
+])
+def test_old_files_stay_if_nothing_is_measured(hvdray, tmp_path, words):
+    (tmp_path / "bench.json").write_text("old")
+    assert bench(hvdray, "-np", 2, *words, "--json", "bench.json", cwd=tmp_path).code == 2
+    assert (tmp_path / "bench.json").read_text() == "old"
+    assert os.listdir(tmp_path) == ["bench.json"]
+
+
+@pytest.mark.parametrize("words", [["-e", "64", "--json"], ["-e", "64", "--csv"], ["-e", "64", "--plot"]])
+def test_a_file_that_cannot_be_written_whole_is_named(hvdray, words):
+    result = bench(hvdray, "-np", 2, *FAST, *words[:-1], f"{words[-1]}=/dev/full")
+    assert result.code == 125
+    assert f"hvdray bench: {words[-1]}: /dev/full: write: No space left on device" in result.errors
 
 
 def test_a_rank_that_dies_ends_the_others_with_a_message(hvdray, script, tmp_path):
@@ -210,11 +241,13 @@ def test_wrong_results_are_counted_named_and_the_exit_code(hvdray, tmp_path):
     assert re.search(r"hvdray bench: \d+ wrong elements? in all_reduce", result.errors), result.errors
 
 
-def test_ctrl_c_ends_it(hvdray):
-    job = hvdray.start("bench", "-np", 2, "-n", 1000000)
+def test_ctrl_c_ends_it_and_keeps_old_files(hvdray, tmp_path):
+    (tmp_path / "bench.json").write_text("old")
+    job = hvdray.start("bench", "-np", 2, "-n", 1000000, "--json", "bench.json", cwd=tmp_path)
     ranks_of(job, 2)
     os.kill(job.pid, signal.SIGINT)
     assert job.wait(60).code == 128 + signal.SIGINT
+    assert (tmp_path / "bench.json").read_text() == "old"
 
 
 def test_without_hvdray_bench_a_line_says_so(hvdray, tmp_path):

@@ -124,7 +124,7 @@ def test_every_collective_is_measured_and_right(run, hosts, backends):
                  "-n", 2, "-w", 1)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
     measured = json.loads(result.stdout)
-    assert (measured["size"], measured["hosts"], measured["wrong"]) == (size_of(hosts), 2, 0)
+    assert (measured["ranks"], measured["hosts"], measured["wrong"]) == (size_of(hosts), 2, 0)
     rows = measured["rows"]
     assert {row["backend"] for row in rows} == set(backends.split(","))
     assert {row["collective"] for row in rows} == set(KINDS) - {"all_gather_v", "all_to_all_v", "barrier", "group_all_reduce"}
