@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -239,6 +240,16 @@ void ChildEnder::Reap(pid_t pid, const Child& child) {
   AwaitEnd(child.pidfd.get(), child.deadline - std::chrono::steady_clock::now());
   ::kill(-pid, SIGKILL);
   ReapChild(pid);
+}
+
+std::vector<std::string> TiedShell(const std::string& command, std::vector<std::string> arguments) {
+  // What runs in the background has /dev/null as its stdin, unless it gets another one.
+  constexpr const char* kScript =
+      R"(trap 'kill -KILL 0' TERM; exec 3<&0; /bin/sh -c "$@" <&3 3<&- & exec 3<&-; wait $!)";
+  const char* const name = "hvdray-shell";  // $0 of either
+  std::vector<std::string> argv = {"/bin/sh", "-c", kScript, name, command, name};
+  std::move(arguments.begin(), arguments.end(), std::back_inserter(argv));
+  return argv;
 }
 
 void StartChild(Loop& loop, std::string name, const std::vector<std::string>& command,

@@ -67,6 +67,12 @@ void StartChild(Loop& loop, std::string name, const std::vector<std::string>& co
                 std::function<void(Result<AgentStart>)> done,
                 std::shared_ptr<ChildEnder> ender = nullptr);
 
+/// argv for a shell command of the user's, `arguments` its "$1" and so on, that kDropped ends
+/// whole: a shell that only waits dies with its group when it gets SIGTERM, where one that runs a
+/// program would leave that behind.
+std::vector<std::string> TiedShell(const std::string& command,
+                                   std::vector<std::string> arguments = {});
+
 // The spawn itself, for callers that want the descriptors and the exit status.
 
 /// A running child. The caller must reap it. It leads a session and a process group; `pid` is the

@@ -107,7 +107,7 @@ std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::
     text.replace(at, kPlace.size(), quoted);
     at += quoted.size();
   }
-  return {"/bin/sh", "-c", text + " \"$@\"", "hvdray-launch", command};
+  return TiedShell(text + " \"$@\"", {command});
 }
 
 Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) {

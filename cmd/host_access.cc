@@ -214,7 +214,7 @@ RemoteShell& HostAccess::OpenShell() {
       return LaunchAgentArgv(*spec_.launch_agent, hosts_.at(host).dial_name(), command);
     };
     command_shell_ =
-        MakeCommandShell(loop_, "--launch-agent", std::move(argv), errors_, ChildEnd::kItself);
+        MakeCommandShell(loop_, "--launch-agent", std::move(argv), errors_, ChildEnd::kDropped);
     return *command_shell_;
   }
   command_shell_ = MakeOpensshShell(loop_, pool_, spec_, hosts_, errors_);

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 
+#include "base/text.h"
+#include "cluster/child_process.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/stream_owner.h"
@@ -63,10 +66,9 @@ TEST(OpensshArgvTest, ATerminalForTheUserIsAskedForAndForwards) {
 }
 
 TEST(LaunchAgentArgvTest, TheHostIsQuotedAndTheCommandIsTheLastWord) {
-  EXPECT_EQ(
-      LaunchAgentArgv("rsh {host} -n {host}", "a'b", "run me"),
-      (Words{"/bin/sh", "-c", "rsh 'a'\"'\"'b' -n 'a'\"'\"'b' \"$@\"", "hvdray-launch", "run me"}));
-  EXPECT_EQ(LaunchAgentArgv("rsh {host}", "{host}", "x")[2], "rsh '{host}' \"$@\"")
+  EXPECT_EQ(LaunchAgentArgv("rsh {host} -n {host}", "a'b", "run me"),
+            TiedShell("rsh 'a'\"'\"'b' -n 'a'\"'\"'b' \"$@\"", {"run me"}));
+  EXPECT_EQ(LaunchAgentArgv("rsh {host}", "{host}", "x"), TiedShell("rsh '{host}' \"$@\"", {"x"}))
       << "a host of that name is not replaced again";
 }
 
@@ -141,6 +143,32 @@ TEST(CommandShellTest, RunsTheCommandWithAStreamAndKeepsItsStderr) {
   EXPECT_EQ(received, "ping");
   ExpectSays(how.message(), {"test shell", "code 3"});
   EXPECT_EQ(errors.LinesOf("h"), Words{"lost"}) << "all of stderr is there before the end is told";
+}
+
+TEST(CommandShellTest, WhatHangsIsEndedWithAllItStarted) {
+  auto loop = std::move(*Loop::Create());
+  RemoteStderr errors;
+  const ShellArgv argv = [](const std::string& host, const std::string& command) {
+    return LaunchAgentArgv(": {host}; sh -c", host, command);
+  };
+  auto shell = MakeCommandShell(*loop, "test shell", argv, errors, ChildEnd::kDropped);
+  AgentStart running;
+  std::string received;
+  shell->Run("h", "sleep 1000 & echo $!; wait", [&](Result<AgentStart> start) {
+    ASSERT_TRUE(start.ok()) << start.status().ToString();
+    running = std::move(*start);
+    StreamFunctions handlers;
+    handlers.on_data = [&](ByteView bytes) { received += bytes; };
+    StartStream(*running.stream, std::move(handlers));
+  });
+  ASSERT_TRUE(RunUntil(*loop, [&] { return received.ends_with('\n'); }));
+  const auto sleeper = ParseInteger<pid_t>(Trimmed(received));
+  ASSERT_TRUE(sleeper) << received;
+  const UniqueFd end = OpenPidFd(*sleeper);
+  ASSERT_TRUE(end.is_valid());
+  running.process.reset();
+  shell.reset();
+  EXPECT_TRUE(AwaitEnd(end.get(), std::chrono::seconds(60)));
 }
 
 TEST(CommandShellTest, AProgramThatIsNotThereIsAnError) {
