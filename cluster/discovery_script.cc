@@ -131,9 +131,9 @@ Result<std::unique_ptr<ScriptRun>> ScriptRun::Start(Loop& loop, DiscoveryScriptO
     HVDRAY_ASSIGN_OR_RETURN(errors, MakePipe());
     HVDRAY_RETURN_IF_ERROR(SetNonBlocking(errors.read_end.get()));
   }
-  HVDRAY_ASSIGN_OR_RETURN(run->helper_,
-                          SpawnHelper({"/bin/sh", "-c", run->options_.command}, input.get(),
-                                      output.write_end.get(), errors.write_end.get()));
+  HVDRAY_ASSIGN_OR_RETURN(run->helper_, SpawnHelper({"/bin/sh", "-c", run->options_.command},
+                                                    input.get(), output.write_end.get(),
+                                                    errors.write_end.get(), ChildEnd::kDropped));
   run->output_fd_ = std::move(output.read_end);
   run->error_fd_ = std::move(errors.read_end);
   ScriptRun* raw = run.get();
@@ -216,6 +216,8 @@ void ScriptRun::KillGroup() const {
 }
 
 void ScriptRun::OnExit() {
+  KillGroup();  // What it left in the background. While it isn't reaped, the group's number is
+                // ours.
   int wait_status = 0;
   if (::waitpid(helper_.pid, &wait_status, WNOHANG) != helper_.pid) return;
   helper_.pid = -1;
