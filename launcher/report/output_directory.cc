@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/text.h"
+
 namespace hvdray {
 namespace {
 
@@ -65,7 +67,12 @@ void OutputDirectory::FindStrangers() {
        entry.increment(error)) {
     std::string name = entry->path().filename().string();
     const bool is_one = name.starts_with("rank.") || name.starts_with("attempt.");
-    if (is_one && !ours.contains(name)) strangers_.push_back(std::move(name));
+    if (!is_one || ours.contains(name)) continue;
+    const std::string_view number = std::string_view(name).substr(name.find('.') + 1);
+    if (name.starts_with("attempt.")) {
+      earlier_attempts_ = std::max(earlier_attempts_, ParseInteger<int>(number).value_or(0));
+    }
+    strangers_.push_back(std::move(name));
   }
   std::sort(strangers_.begin(), strangers_.end());
 }
@@ -112,7 +119,8 @@ Status OutputDirectory::BeginAttempt(int rank, wire::StreamId stream) {
 Status OutputDirectory::MoveToAttempt(Key key, File& file) {
   const std::string from = PathOf(key);
   const std::string directory =
-      fmt::format("{}/attempt.{}/{}", path_, file.attempts - 1, RankDirectoryName(key.first, np_));
+      fmt::format("{}/attempt.{}/{}", path_, earlier_attempts_ + file.attempts - 1,
+                  RankDirectoryName(key.first, np_));
   const std::string to = fmt::format("{}/{}", directory, FileName(key.second));
   HVDRAY_RETURN_IF_ERROR(MakeDirs(directory));
   // Ignore a file that the user removed meanwhile.

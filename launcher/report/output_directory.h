@@ -62,7 +62,8 @@ class OutputDirectory {
   std::map<Key, File> files_;
   std::vector<std::string> damaged_before_;  // In the directories of attempts.
   std::vector<std::string> strangers_;
-  std::deque<Key> open_;  // Files with an open descriptor, oldest first; bounded.
+  int earlier_attempts_ = 0;  // The highest number that another run left.
+  std::deque<Key> open_;      // Files with an open descriptor, oldest first; bounded.
 };
 
 }  // namespace hvdray

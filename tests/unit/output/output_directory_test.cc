@@ -106,6 +106,20 @@ TEST(OutputDirectoryTest, DirectoriesOfAnotherRunAreFound) {
             (std::vector<std::string>{"attempt.1", "rank.00", "rank.2"}));
 }
 
+TEST(OutputDirectoryTest, AttemptsOfAnotherRunStayAsTheyAre) {
+  const TempDirectory temp;
+  for (const char* run : {"first", "second"}) {
+    auto directory = OutputDirectory::Create(temp.path(), 1).value();
+    for (const char* attempt : {" 1", " 2"}) {
+      ASSERT_TRUE(directory->BeginAttempt(0, StreamId::kStdout).ok());
+      ASSERT_TRUE(directory->Append(0, StreamId::kStdout, std::string(run) + attempt).ok());
+    }
+  }
+  EXPECT_EQ(Read(temp / "attempt.1/rank.0/stdout"), "first 1");
+  EXPECT_EQ(Read(temp / "attempt.2/rank.0/stdout"), "second 1");
+  EXPECT_EQ(Read(temp / "rank.0/stdout"), "second 2");
+}
+
 TEST(OutputDirectoryTest, APlaceThatCannotBeWrittenIsRefusedByName) {
   const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "file", "x").ok());
