@@ -240,6 +240,8 @@ Status WriteFileAtomically(const std::string& path, ByteView bytes) {
   Status status;
   {
     HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenTemporary(temporary));
+    // What only its owner could read stays so.
+    if (::stat(target.c_str(), &info) == 0) (void)!::fchmod(fd.get(), info.st_mode & 0777);
     status = WriteAll(fd.get(), bytes);
     if (status.ok() && ::fsync(fd.get()) != 0) status = ErrnoStatus("fsync", errno);
   }

@@ -119,6 +119,17 @@ TEST(WriteFileAtomicallyTest, ReplacesWholeAndLeavesNothingBeside) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
 }
 
+TEST(WriteFileAtomicallyTest, KeepsTheModeOfTheFileThatItReplaces) {
+  const TempDirectory directory;
+  const std::string path = directory / "report.json";
+  ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600U);
+}
+
 TEST(WriteFileAtomicallyTest, FailureKeepsTheOldFileAndLeavesNothingBeside) {
   const TempDirectory directory;
   const std::string path = directory / "report.json";
