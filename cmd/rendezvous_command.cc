@@ -77,7 +77,8 @@ Status Announce(const std::string& address, uint16_t port) {
                                  "HOROVOD_CPU_OPERATIONS=gloo\n",
                                  address, port, name, port));
   if (written.ok()) return {};
-  return Status(ErrorCode::kReaderGone, "announce the address: " + written.message());
+  const ErrorCode code = errno == EPIPE ? ErrorCode::kReaderGone : ErrorCode::kOutputLost;
+  return Status(code, "announce the address: " + written.message());
 }
 
 /// Returns the exit code.
