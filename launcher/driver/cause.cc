@@ -295,20 +295,23 @@ Cause ResetLimitCause(uint32_t limit) {
                     fmt::format("raise --reset-limit (now {})", limit)}};
 }
 
-Cause NoSlotsCause(int needed, int found, Duration limit, bool can_come, bool is_first) {
+Cause NoSlotsCause(int needed, int found, Duration limit, bool can_come, bool is_first,
+                   const std::string& last_loss) {
   // A job needs -np slots to start, and --min-np to continue.
   const std::string_view fewer = is_first ? "-np" : "--min-np";
   const std::string when =
       can_come ? fmt::format(" within {}", ShowDuration(limit)) : ", and no more can come";
+  const std::string lost = last_loss.empty() ? "" : "; lost last: " + last_loss;
   return {.kind = CauseKind::kNoSlots,
           .exit_code = kHvdrayFailed,
-          .error = {ErrorCode::kNoCapacity,
-                    fmt::format("found {} of {} slots that the job needs{}", found, needed, when),
-                    can_come ? fmt::format("raise --elastic-timeout (now {}), or lower {}",
-                                           ShowDuration(limit), fewer)
-                             : fmt::format("add hosts, lower {}, or let failed hosts return "
-                                           "(--blacklist-cooldown-range)",
-                                           fewer)}};
+          .error = {
+              ErrorCode::kNoCapacity,
+              fmt::format("found {} of {} slots that the job needs{}{}", found, needed, when, lost),
+              can_come ? fmt::format("raise --elastic-timeout (now {}), or lower {}",
+                                     ShowDuration(limit), fewer)
+                       : fmt::format("add hosts, lower {}, or let failed hosts return "
+                                     "(--blacklist-cooldown-range)",
+                                     fewer)}};
 }
 
 Cause DiscoveryCause(const Status& why) {

@@ -106,8 +106,10 @@ Cause WhileConnecting(Cause cause);
 Cause NoCommonHostCause();
 Cause ResetLimitCause(uint32_t limit);
 /// `limit`: how long the job waited. `can_come` false: no host can ever bring the missing slots.
-/// `is_first`: the slots were for the first generation.
-Cause NoSlotsCause(int needed, int found, Duration limit, bool can_come, bool is_first);
+/// `is_first`: the slots were for the first generation. `last_loss`: the host that was lost last
+/// and why; may be empty.
+Cause NoSlotsCause(int needed, int found, Duration limit, bool can_come, bool is_first,
+                   const std::string& last_loss);
 Cause DiscoveryCause(const Status& why);
 /// A host never reported the end of its workers: it was lost or given up; `error` has the reason.
 Cause UnreportedCause(Status error);

@@ -284,7 +284,7 @@ void ElasticDriver::ExpireState() {
   // kGathering and kShort; the other states have no limit.
   const bool is_first = state() == ElasticState::kGathering;
   EndBy(NoSlotsCause(is_first ? policy_.np : policy_.min_np, SizeOf(approach_.target),
-                     policy_.elastic_timeout, true, is_first));
+                     policy_.elastic_timeout, true, is_first, last_loss_));
 }
 
 // From one generation to the next.
@@ -316,7 +316,7 @@ bool ElasticDriver::HasEnough(int needed) {
   if (found >= needed) return true;
   if (is_source_final_ && !HasSlotsInSight(needed))
     EndBy(NoSlotsCause(needed, found, policy_.elastic_timeout, false,
-                       generation_ == policy_.last_generation));
+                       generation_ == policy_.last_generation, last_loss_));
   return false;
 }
 
@@ -460,7 +460,7 @@ void ElasticDriver::Regroup() {
 }
 
 void ElasticDriver::EnterShort() {
-  if (state() == ElasticState::kShort) return;
+  if (state() == ElasticState::kShort || ending_.cause.kind != CauseKind::kNone) return;
   approach_.next.reset();
   Enter(ElasticState::kShort);
   state_deadline_ = now_ + policy_.elastic_timeout;
@@ -835,6 +835,7 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
     if (is_blamed) Say(fmt::format("excluding host {}: {}", name, ReasonOf(why, name)));
     return;
   }
+  last_loss_ = fmt::format("host {}: {}", name, ReasonOf(why, name));
   log_.NoteLeaving(name, ReasonOf(why, name));
   log_.NoteStandstill(now_);
   NoteBroken();

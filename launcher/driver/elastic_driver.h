@@ -214,6 +214,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   std::set<int> in_use_;     // Hosts whose agents got workers.
   uint32_t resets_ = 0;
   Duration grace_;            // Of the job's end.
+  std::string last_loss_;     // A host with members, and why; empty: none.
   std::string told_failure_;  // Printed with the restart; the membership line need not repeat it.
   int64_t last_timestamp_ = 0;
   bool has_begun_ = false;        // A gang has left hvd.init(): there is a state.

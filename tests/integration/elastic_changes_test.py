@@ -215,6 +215,7 @@ def test_a_list_that_cannot_change_goes_on_with_what_is_left(elastic):
     result = job.wait()
     assert result.code == 125, result.errors
     said(result, "no more can come")
+    assert "waiting up to" not in result.errors
 
 
 def test_a_recorded_job_is_replayed(elastic, hvdray, tmp_path):

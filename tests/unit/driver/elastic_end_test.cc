@@ -107,6 +107,7 @@ TEST(ElasticEndTest, AFixedListThatCannotBringTheSlotsIsNotWaitedFor) {
   ASSERT_TRUE(job.has_finished());
   EXPECT_EQ(job.verdict().exit_code, 125);
   EXPECT_NE(job.verdict().error.message().find("no more can come"), std::string::npos);
+  for (const std::string& line : job.said()) EXPECT_EQ(line.find("waiting"), std::string::npos);
 
   ElasticJob start(Workers(5, 2));
   start.Find({{"a", 1}}, true);
