@@ -200,7 +200,12 @@ Status CheckDirectoryHere(const LaunchPlan& plan) {
 Status CheckDistinctFiles(const JobSpec& spec) {
   const std::array<const Setting<std::string>*, 5> files = {
       &spec.report_file, &spec.events_file, &spec.junit_file, &spec.trace_file, &spec.record_file};
+  // Inputs may well be one file: a cluster file may have a job in it.
   std::map<std::string, const Setting<std::string>*> seen;
+  for (const Setting<std::string>* input : {&spec.job_file, &spec.hostfile, &spec.cluster_file,
+                                            &spec.config_file, &spec.ssh_config_file}) {
+    if (const std::string real = FileBehind(**input); !real.empty()) seen.emplace(real, input);
+  }
   for (const Setting<std::string>* file : files) {
     const std::string real = FileBehind(**file);
     if (real.empty()) continue;

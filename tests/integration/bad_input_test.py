@@ -123,6 +123,12 @@ def test_two_reports_in_one_file(hvdray, tmp_path):
                        "--dry-run", "true")
     refused(result, 2, "flag --events and flag --trace name the same file")
     assert (tmp_path / "x").read_text() == "before"
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:1\n")
+    for report in ("--report", "--events", "--record"):
+        result = hvdray.go("-np", "1", "--min-np", "1", "--hostfile", hosts, report, hosts, "true")
+        refused(result, 2, f"flag --hostfile and flag {report} name the same file")
+    assert hosts.read_text() == "localhost:1\n"
     assert hvdray.go("-np", "1", "--report", "/dev/null", "--junit", "/dev/null", "true").code == 0
 
 
