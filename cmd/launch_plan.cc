@@ -163,7 +163,7 @@ std::string AgentPath(const JobSpec& spec) {
 }
 
 void SetUpLog(const JobSpec& spec) {
-  LogLevel level = LogLevel::kWarning;
+  LogLevel level = *spec.is_quiet ? LogLevel::kError : LogLevel::kWarning;
   if (const auto set = spec.tunables.find("HOROVOD_LOG_LEVEL"); set != spec.tunables.end()) {
     std::string name = *set->second;
     std::transform(name.begin(), name.end(), name.begin(),

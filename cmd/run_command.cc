@@ -98,7 +98,7 @@ int RunCommand(const CommandLine& line) {
   if (!request.ok()) return Fail("run", request.status());
   SetUpLog(request->spec);
   for (const std::string& warning : request->warnings) {
-    Warn(warning);
+    if (!*request->spec.is_quiet) Warn(warning);
   }
   if (request->wants_help) return PrintOut("run", Help(CommandNamed("run")));
   if (request->wants_version) {

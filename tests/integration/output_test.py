@@ -276,6 +276,7 @@ def test_a_reader_of_stderr_that_does_not_read_costs_no_report(hvdray, tmp_path)
 
 
 def test_quiet_and_the_last_lines(hvdray):
+    assert hvdray.go("-np", "1", "--max-np", "2", "-q", "--", "true").errors == "", "no warnings, either"
     result = hvdray.go("-np", "1", "-q", "--", "sh", "-c", "echo why >&2; exit 5")
     assert result.code == 5
     loud = hvdray.go("-np", "1", "--", "sh", "-c", "echo why >&2; exit 5")
