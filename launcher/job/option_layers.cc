@@ -187,6 +187,10 @@ Result<std::vector<std::string>> ReadPairs(const YamlNode& node, std::string_vie
   }
   std::vector<std::string> variables;
   for (const YamlNode::Entry& entry : node.entries()) {
+    if (entry.key.find('=') != std::string::npos) {
+      return entry.value.Error(
+          fmt::format("{}: {} cannot be the name of a variable", key, Quoted(entry.key)));
+    }
     if (entry.value.IsNull()) {
       variables.push_back(entry.key);
       continue;

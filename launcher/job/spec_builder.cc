@@ -990,9 +990,10 @@ Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment
   HVDRAY_RETURN_IF_ERROR(ResolveHosts(input, environment, files, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveEnv(input.all, environment, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveCommand(input, environment, files, &spec));
-  if (spec.stdin_rank->has_value() && **spec.stdin_rank >= *spec.np && !spec.is_elastic()) {
+  const std::optional<int> most = spec.is_elastic() ? *spec.max_np : *spec.np;
+  if (spec.stdin_rank->has_value() && most && **spec.stdin_rank >= *most) {
     return Refused(fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),
-                               **spec.stdin_rank, *spec.np));
+                               **spec.stdin_rank, *most));
   }
   if (!spec.preload->empty() && !spec.command->empty()) {
     const Status python = ReadPythonCall(*spec.command).status();

@@ -264,6 +264,8 @@ TEST(ResolveRunTest, ChecksWhatEachValueMayBe) {
   world.ExpectRefused("-np 1 --print-plan=xml ./t", "flag --print-plan");
   world.ExpectRefused("-np 1 --stdin first ./t", "flag --stdin");
   world.ExpectRefused("-np 2 --stdin 2 ./t", "flag --stdin");
+  world.ExpectRefused("-np 2 --min-np 1 --max-np 3 --stdin 3 ./t", "flag --stdin");
+  EXPECT_TRUE(world.StatusOf("-np 2 --min-np 1 --max-np 3 --stdin 2 ./t").ok());
   world.ExpectRefused("-np 1 --grace soon ./t", "flag --grace");
   world.ExpectRefused("-np 1 --network-interface eth0,,eth1 ./t", "flag --network-interface");
   world.ExpectRefused("-np 1 --ssh-port 70000 ./t", "flag --ssh-port");
@@ -519,6 +521,7 @@ TEST(JobFileTest, NamesThePlaceOfEveryFault) {
       {"- a\n", "job.yaml:1:1"},
       {"a: [\n", "job.yaml:2:1"},
       {"env: {A: [1]}\n", "job.yaml:1:10"},
+      {"env: {A=B: c}\n", "job.yaml:1:12"},
       {"mpi: true\n", "job.yaml:1:6"},
       {"grace: -1\n", "job.yaml:1:8"},
       {"blacklist_cooldown_range: [1]\n", "job.yaml:1:27"},
