@@ -53,7 +53,8 @@ constexpr OptionRow kRows[] = {
              ".git and files that .gitignore excludes are not. Default TARGET: the same place. Repeatable."},
     {.id = Id::kTorchEnv, .name = "torch-env", .negations = "--no-torch-env",
      .type = Type::kFlag, .default_text = "on", .group = Group::kJob,
-     .help = "Do not set torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...) in addition to Horovod's."},
+     .help = "Do not set torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...) in addition to Horovod's. Elastic jobs whose "
+             "workers outlive changes (--elastic-mode horovod) have none anyway."},
     {.id = Id::kChannel, .name = "channel", .spellings = "--channel", .type = Type::kFlag,
      .default_text = "off", .group = Group::kJob,
      .help = "Give each worker a channel, a socket whose number is in HVDRAY_CHANNEL_FD: a line "
@@ -195,8 +196,8 @@ constexpr OptionRow kRows[] = {
 
     {.id = Id::kDryRun, .name = "dry-run", .spellings = "--dry-run", .type = Type::kFlag,
      .default_text = "off", .group = Group::kPlan,
-     .help = "Check options and local files and place the ranks, but contact no host and start nothing. "
-             "(hvdray check contacts the hosts.)"},
+     .help = "Check options and local files and place the ranks, but contact no host and start nothing, except "
+             "a discovery script, once. (hvdray check contacts the hosts.)"},
     {.id = Id::kPrintPlan, .name = "print-plan", .spellings = "--print-plan",
      .type = Type::kOptionalChoice, .value_name = "text|json", .group = Group::kPlan,
      .help = "Show which rank runs where and exit."},
