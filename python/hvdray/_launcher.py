@@ -20,7 +20,7 @@ from . import __version__
 from ._binary import find_binary
 from ._errors import HvdrayError, LauncherLost, PlacementTimeout
 from ._messages import Bytes, head_of, parse_head
-from ._output import Output
+from ._output import Output, fill_standard_streams
 from ._slots import Slots
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class Launcher:
             raise
 
     def _begin(self, options: dict[str, Any], worker: Sequence[str], output: str, words: Sequence[str]) -> None:
+        fill_standard_streams()
         binary = self._binary = find_binary()
         text = _options_text(options)
         environment = {name: value for name, value in os.environ.items() if name not in RESTARTS + ELASTIC}

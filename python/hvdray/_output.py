@@ -22,6 +22,13 @@ WAITING_S = 2.0  # after show(): whoever waits for a call shows far more often
 OUTPUTS = ("auto", "inherit", "wait", "none")
 
 
+def fill_standard_streams() -> None:
+    """Where a daemon has closed them, descriptors of ours would get their numbers, and Popen put others there in the child."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
 class Output:
     """`how`: "inherit": to the stdout and stderr of this process. "wait": show() prints it to sys.stdout and sys.stderr,
     so that it lands in the cell of a notebook that waits. "none": nowhere. "auto": "wait", if sys.stdout is not the

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from ._errors import HvdrayError
+from ._output import fill_standard_streams
 
 END_S = 10.0  # for Ray to take actors and groups back
 
@@ -48,6 +49,7 @@ class RayBroker:
         # Nodes have no hvdray.
         ray.cloudpickle.register_pickle_by_value(_ray_driver)
         group = current_group() if uses_current_group else None
+        fill_standard_streams()
         ours, self.theirs = socket.socketpair()
         self._pid = os.getpid()
         self._socket = ours
