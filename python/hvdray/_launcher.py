@@ -36,7 +36,7 @@ RESTARTS = ("HVDRAY_MAX_RESTARTS",)  # of jobs; a call is not begun twice
 ELASTIC = ("HVDRAY_MIN_NP", "HVDRAY_MAX_NP", "HVDRAY_HOST_DISCOVERY_SCRIPT")  # of jobs; a call says so itself
 
 Ranks = Union[Sequence[int], str]
-_FILE = re.compile(r"/dev/fd/[0-9:]*[0-9]")  # of the options; nobody knows it by that name
+_FILE = re.compile(r"/dev/fd/\d+(?::1:(\d+)|[0-9:]*)")  # of the options, one line; nobody knows it by that name
 _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])")
 
 OnData = Callable[[int, Any, Any], None]  # worker (the rank, if none is replaced), data, blob
@@ -108,7 +108,7 @@ class Launcher:
     def _begin(self, options: dict[str, Any], worker: Sequence[str], output: str, words: Sequence[str]) -> None:
         fill_standard_streams()
         binary = self._binary = find_binary()
-        text = _options_text(options)
+        text = self._options = _options_text(options)
         environment = {name: value for name, value in os.environ.items() if name not in RESTARTS + ELASTIC}
         ours, theirs = socket.socketpair()
         options_read, options_write = os.pipe()
@@ -395,7 +395,7 @@ class Launcher:
             if self.lost is None and not self._is_over:
                 said = self.output.last_lines()
                 if code == USAGE and not self._build:
-                    self._lose(_refusal_of(said))
+                    self._lose(_refusal_of(said, self._options))
                 else:
                     who = "hvdray serve" if self._build else f"{self._binary} serve"
                     self._lose(LauncherLost(f"{who} has ended: {_how(code)}" + (f"; it said: {said}" if said else "")))
@@ -496,9 +496,15 @@ def _wake(condition: threading.Condition) -> None:
         condition.notify_all()
 
 
-def _refusal_of(said: str) -> HvdrayError:
+def _refusal_of(said: str, options: bytes) -> HvdrayError:
     """Of what serve prints if it refuses its options: a message, maybe a code, maybe a hint."""
-    said = _FILE.sub("options", said).replace("hvdray serve: ", "", 1)
+
+    def name(place: "re.Match[str]") -> str:
+        before = options[: int(place[1]) - 1].decode(errors="replace") if place[1] else ""
+        key = re.search(r'"(\w+)": $', before)
+        return f"options[{key[1]!r}]" if key else "options"
+
+    said = _FILE.sub(name, said).replace("hvdray serve: ", "", 1)
     message, _, hint = said.partition("\n  hint: ")
     found = re.fullmatch(r"(.*) \[(HVD-E\d{4})\]", message, re.DOTALL)
     message, code = found.groups() if found else (message, "")
