@@ -28,7 +28,20 @@ class Answer(NamedTuple):
 class Limits(NamedTuple):
     grace_s: float
     timeout_s: Optional[float] = None
+    deadline: Optional[float] = None  # of time.monotonic(): the call may have waited for another one, and for the start
     is_ended_at_once: bool = False  # a failure ends all workers
+
+
+def limits_of(grace_s: float, timeout: Optional[float]) -> Limits:
+    """From now. Raises TypeError, ValueError."""
+    if timeout is None:
+        return Limits(grace_s)
+    if not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
+    if not timeout >= 0:
+        raise ValueError(f"timeout must be 0 or more, not {timeout}")
+    # No lock of Python's waits longer than threading.TIMEOUT_MAX, which is 292 years.
+    return Limits(grace_s, timeout, time.monotonic() + timeout) if timeout < 1e9 else Limits(grace_s)
 
 
 class Log:
@@ -198,7 +211,7 @@ class _Waiting:
 
     def __init__(self, call: Call, launcher: Launcher, gang: Gang, limits: Limits):
         self.call, self.launcher, self.gang, self.limits = call, launcher, gang, limits
-        self.timeout = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
+        self.timeout = limits.deadline
         self.next: Union[Callable[[], None], None] = None
         self.due: Optional[float] = None
         self.is_interrupting = False

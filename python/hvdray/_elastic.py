@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
-from ._calls import Answer, Log, died, error_of, value_of
+from ._calls import Answer, Limits, Log, died, error_of, value_of
 from ._errors import HvdrayError, WorkerDied, WorkerError
 from ._kit import driver_path, kit
 from ._launcher import Gang, Launcher
@@ -118,9 +118,9 @@ class ElasticCall:
         self._end_due = 0.0
         self._turn = threading.Lock()  # of those who end it
 
-    def run(self, timeout: Optional[float] = None) -> list[Any]:
+    def run(self, limits: Limits) -> list[Any]:
         """The values of the last generation, by rank. Raises what docs/python.md says."""
-        place, deadline = self._place, None if timeout is None else time.monotonic() + timeout
+        place = self._place
         finder: Optional[Finder] = None
         try:
             launcher = self._launcher = self._hosts.take()
@@ -128,7 +128,7 @@ class ElasticCall:
                 finder = Finder(launcher, place.discovery, place.interval)
                 finder.start()
             gang = self._begin(launcher)
-            self._wait(launcher, gang, deadline)
+            self._wait(launcher, gang, limits.deadline)
         except BaseException:
             self._hosts.close()
             raise

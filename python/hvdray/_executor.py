@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import contextlib
 import os
 import sys
 import threading
 import time
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
-from ._calls import Call, Limits, Log, died
+from ._calls import Call, Limits, Log, died, limits_of
 from ._elastic import (
     DISCOVER_HOSTS_FREQUENCY_SECS,
     Discovery,
@@ -87,6 +88,10 @@ class Executor:
             ("max_workers", max_workers),
         ):
             check_number(name, number)
+        check_mapping("options", options)
+        check_pool(pool)
+        if working_dir is not None and not isinstance(working_dir, (str, os.PathLike)):
+            raise TypeError(f"working_dir must be a path, not {type(working_dir).__name__}")
         check_no_job(options or {}, "an executor")
         self._init_state(pool, env, results)
         given: dict[str, Any] = {
@@ -111,7 +116,7 @@ class Executor:
         self._uses_current_group = True
         asked = _asked_of_ray(num_workers, num_hosts, num_workers_per_host, cpus_per_worker, use_gpu, gpus_per_worker)
         if asked and not self._is_on_ray:
-            raise ValueError(f"{next(iter(asked))} is asked of Ray, and this is not for Ray: call ray.init(), or say backend=\"ray\"")
+            raise ValueError(f"{next(iter(asked)).replace('per_slot', 'per_worker')} is asked of Ray, and this is not for Ray: call ray.init(), or say backend=\"ray\"")
         for name, value in asked.items():
             _check_once(name, value, {name} & set(self._options))
             self._options[name] = value
@@ -158,6 +163,7 @@ class Executor:
         self._results = results
         self._pid = os.getpid()
         self._turn = threading.RLock()  # of calls
+        self._is_calling = False  # under it
         self._launcher: Optional[Launcher] = None
         self._gang: Optional[Gang] = None
         self._kit = 0
@@ -379,7 +385,7 @@ class Executor:
     # ---- how
 
     def _limits(self, timeout: Optional[float]) -> Limits:
-        return Limits(self._grace(), timeout)
+        return limits_of(self._grace(), timeout)
 
     def _grace(self) -> float:
         return seconds(self._options.get("grace", GRACE_S), GRACE_S)
@@ -507,15 +513,16 @@ class Executor:
         callbacks: Optional[Callbacks] = None,
     ) -> list[Any]:
         self._check_process()
-        with self._turn:
-            deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
+        check_callbacks(callbacks)
+        with self._own_turn(limits):
+            deadline = limits.deadline
             self._need_start(deadline)
             if self._min_workers is not None:
                 if self._elastic_hosts is None:
                     self._elastic_hosts = ElasticHosts(self._place())
                 self._elastic_call = ElasticCall(self._elastic_hosts, call_of(do, what, self._executable), Log(callbacks))
                 try:
-                    return self._elastic_call.run(limits.timeout_s)
+                    return self._elastic_call.run(limits)
                 finally:
                     self._elastic_call = None
             payload = what if isinstance(what, Payload) else dumps(what, CALL if do == "run" else CALL[:1])
@@ -526,6 +533,23 @@ class Executor:
                     raise StateLost("the workers and their objects are gone", hint="restart() makes new ones")
                 self._begin(deadline)
             return self._perform(do, payload, ranks, limits, on_value, callbacks)
+
+    @contextlib.contextmanager
+    def _own_turn(self, limits: Limits) -> Iterator[None]:
+        """Calls of several threads wait for each other. Raises TimeoutError."""
+        left = -1 if limits.deadline is None else max(limits.deadline - time.monotonic(), 0)
+        if not self._turn.acquire(timeout=left):
+            raise TimeoutError(f"another call has had the workers for {limits.timeout_s:g} s")
+        try:
+            if self._is_calling:
+                raise RuntimeError("a call is under way on this thread: its callbacks, and signal handlers, can't make another one")
+            self._is_calling = True
+            try:
+                yield
+            finally:
+                self._is_calling = False
+        finally:
+            self._turn.release()
 
     def _is_alive(self) -> bool:
         launcher, gang = self._launcher, self._gang
@@ -621,6 +645,25 @@ def _check_once(name: str, value: Any, options: Iterable[str]) -> None:
     for option in options:
         if value is not None:
             raise ValueError(f"{name} and options[{option!r}] are both given")
+
+
+def check_mapping(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dict, not {type(value).__name__}")
+
+
+def check_pool(value: Any) -> None:
+    from ._pool import Pool
+
+    if value is not None and not isinstance(value, Pool):
+        raise TypeError(f"pool must be a Pool, not {type(value).__name__}")
+
+
+def check_callbacks(value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, (str, bytes)) or not isinstance(value, Collection) or not all(map(callable, value)):
+        raise TypeError("callbacks must be a list of functions")
 
 
 def check_number(name: str, value: Any) -> None:

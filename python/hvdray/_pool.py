@@ -13,6 +13,7 @@ import weakref
 from types import TracebackType
 from typing import Any, Mapping, Optional, Sequence, Union
 
+from ._calls import limits_of
 from ._errors import HvdrayError
 from ._executor import Executor, Hosts
 from ._kit import STANDARD_IMPORTS, kit
@@ -79,7 +80,7 @@ class Pool:
     def wait_warm(self, timeout: Optional[float] = None) -> bool:
         """Waits until all hosts have done the imports. False: a host can't, and has said why; or it is not known yet what to
         import. Raises TimeoutError, and LauncherLost."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = limits_of(0, timeout).deadline
         with self._lock:
             self._check_over()
             launcher = self._launcher if self._modules else None

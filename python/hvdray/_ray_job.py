@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from ._calls import Log
+from ._calls import Limits, Log
 from ._elastic import DISCOVER_HOSTS_FREQUENCY_SECS, ElasticCall, ElasticHosts, Place, call_of
 from ._kit import BOOTSTRAP
 from ._launcher import Gang, Launcher
@@ -55,7 +55,7 @@ def run_as_job(
     hosts = ElasticHosts(place)
     kind = FixedCall if min_workers is None else ElasticCall
     try:
-        return kind(hosts, what, Log()).run()
+        return kind(hosts, what, Log()).run(Limits(grace_s))
     finally:
         hosts.close()
 

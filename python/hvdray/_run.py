@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Se
 
 from ._elastic import settle_limits
 from ._errors import WorkerDied, WorkerError
-from ._executor import GRACE_S, Executor, check_number, checked_call, checked_env, seconds
+from ._executor import GRACE_S, Executor, check_mapping, check_number, check_pool, checked_call, checked_env, seconds
 from ._ray_job import asks_for_job, check_alone, run_as_job
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def run(
     for name, number in (("num_proc", num_proc), ("min_num_proc", min_num_proc), ("max_num_proc", max_num_proc)):
         check_number(name, number)
     checked_call(func, args, kwargs, ("func", "args", "kwargs"))
+    check_mapping("options", options)
+    check_pool(pool)
     is_elastic = min_num_proc is not None or bool(host_discovery_script)
     least = (min_num_proc if min_num_proc is not None else num_proc or 1) if is_elastic else None
     if network_interface:
@@ -81,6 +83,8 @@ def run(
         network_interfaces = network_interface
     if isinstance(network_interfaces, str):
         network_interfaces = network_interfaces.split(",")
+    if network_interfaces is not None and not all(isinstance(name, str) for name in _listed("network_interfaces", network_interfaces)):
+        raise TypeError("network_interfaces must be a list of names")
     if cooldown_range is not None and (isinstance(cooldown_range, str) or len(_listed("cooldown_range", cooldown_range)) != 2):
         raise ValueError(f"cooldown_range must be two numbers, not {cooldown_range!r}")
     if min_num_proc is not None and max_num_proc is not None and min_num_proc > max_num_proc:
@@ -119,7 +123,7 @@ def run(
         with _horovods_words():
             return run_as_job(func, args, kwargs, executable, checked_env(env), options, least, grace_s)[:least]
     has_hosts = bool(hosts) or bool({"hosts", "hostfile", "cluster", "host_discovery_script"} & set(options))
-    default = 1 if pool is None else None
+    default = 1 if pool is None and not {"np", "num_proc"} & set(options) else None
     executor = Executor(
         None if is_elastic else num_proc if num_proc is not None else default,
         min_workers=least,

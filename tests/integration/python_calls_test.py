@@ -629,13 +629,8 @@ LINES = 40000
 def talk():
     for k in range(LINES):
         print(k, "x" * 60)
-def wait_for(path):
-    while not os.path.exists(path):
-        time.sleep(0.02)
 def talk_later():
-    import threading
     threading.Thread(target=lambda: [wait_for("go"), talk(), open("said", "w").close()]).start()
-
 def cell(call):
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
@@ -664,8 +659,52 @@ with hvdray.Executor(1, output="wait") as executor:
 def test_refused_options_have_code_and_hint(programs):
     programs.run("""
 error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, num_proc=4, hosts="localhost:2"))
-assert error.message.startswith("options: Requested more processes (4)") and "HVD" not in error.message, error.message
+assert error.message.startswith("options['np']: Requested more processes (4)") and "HVD" not in error.message, error.message
 assert error.code == "HVD-E0103" and error.hint.startswith("the slots come from hosts"), vars(error)
+error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, options={"grace": 1, "dry_run": True}))
+assert error.message.startswith("options['dry_run'] does not apply"), error.message
+""")
+
+
+def test_a_call_waits_for_another_one_no_longer_than_its_timeout(programs):
+    programs.run("""
+with hvdray.Executor(2, options={"grace": 1}) as executor:
+    for long in (float("inf"), 1e10):
+        assert executor.run(rank, timeout=long) == [0, 1]
+    futures = executor.run_remote(lambda: open("begun", "w").close() or wait_for("go"))
+    wait_for("begun")
+    error = raised(TimeoutError, lambda: executor.run(rank, timeout=0.5))
+    assert "another call" in str(error), error
+    open("go", "w").close()
+    for future in futures:
+        future.result(60)
+    assert executor.run(rank) == [0, 1]
+""")
+
+
+def test_a_callback_makes_no_call_and_the_outer_one_goes_on(programs):
+    programs.run("""
+import warnings
+
+def log():
+    from hvdray.ray import ray_logger
+    ray_logger.log(1)
+    return 7
+
+with hvdray.Executor(2) as executor, warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    assert executor.run(log, callbacks=[lambda value: executor.run(rank)]) == [7, 7]
+    assert any("a call is under way on this thread" in str(warning.message) for warning in warned), warned
+    assert executor.run(rank) == [0, 1]
+""")
+
+
+def test_a_program_without_standard_streams(programs, tmp_path):
+    programs.run("""
+import subprocess
+inner = "import hvdray; open('values', 'w').write(str(hvdray.run(lambda: 3, num_proc=2)))"
+assert subprocess.run(["/bin/sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, inner]).returncode == 0
+assert open("values").read() == "[3, 3]"
 """)
 
 
@@ -703,6 +742,16 @@ assert error.code == "HVD-E0103" and error.hint.startswith("the slots come from 
     ("hvdray.run(rank, num_proc=1, options={'max_restarts': 1})", "ValueError", "max_restarts"),
     ("hvdray.run(rank, num_proc=1, options={'cwd': object()})", "TypeError", "options"),
     ("setattr(hvdray._launcher, '__version__', '9.9') or hvdray.run(rank, num_proc=1)", "hvdray.HvdrayError", "hvdray 9.9"),
+    ("hvdray.run(rank, options=[1])", "TypeError", "options must be a dict, not list"),
+    ("hvdray.Executor(2, options=5)", "TypeError", "options must be a dict, not int"),
+    ("hvdray.run(rank, pool=5)", "TypeError", "pool must be a Pool, not int"),
+    ("hvdray.Executor(2, working_dir=5)", "TypeError", "working_dir must be a path, not int"),
+    ("hvdray.Executor(2, cpus_per_worker=2)", "ValueError", "cpus_per_worker is asked of Ray"),
+    ("hvdray.run(rank, network_interfaces=5)", "TypeError", "network_interfaces must be a sequence, not int"),
+    ("hvdray.Executor(1).run(rank, callbacks=5)", "TypeError", "callbacks must be a list of functions"),
+    ("hvdray.Executor(1).run(rank, callbacks=['x'])", "TypeError", "callbacks must be a list of functions"),
+    ("hvdray.Executor(1).run(rank, timeout='5')", "TypeError", "timeout must be a number of seconds, not str"),
+    ("hvdray.Executor(1).run(rank, timeout=float('nan'))", "ValueError", "timeout must be 0 or more, not nan"),
     ("[e := hvdray.Executor(2), e.start(), e.start()]", "hvdray.HvdrayError", "started already"),
     ("[e := hvdray.Executor(2), e.shutdown(), e.run(rank)]", "hvdray.HvdrayError", "been shut down"),
     ("[e := hvdray.Executor(2), e.shutdown(), e.restart()]", "hvdray.HvdrayError", "been shut down"),

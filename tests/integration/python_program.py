@@ -22,6 +22,10 @@ def raised(kind, call):
         return error
     raise AssertionError(f"no {kind.__name__}, but {value!r}")
 
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.02)
+
 def sleep():
     time.sleep(60)
 """
