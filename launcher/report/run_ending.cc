@@ -258,9 +258,12 @@ std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle
         verdict.workers.begin(), verdict.workers.end(), [&verdict](const WorkerRecord& worker) {
           return OutcomeOf(worker, verdict) == WorkerOutcome::kSucceeded;
         });
-    lines.push_back(fmt::format("hvdray: {} succeeded after {}",
-                                Count(static_cast<size_t>(ended_well), "worker"),
-                                After(verdict.ended - verdict.started)));
+    // The workers of a client of `hvdray serve` are its own to count.
+    if (ended_well > 0) {
+      lines.push_back(fmt::format("hvdray: {} succeeded after {}",
+                                  Count(static_cast<size_t>(ended_well), "worker"),
+                                  After(verdict.ended - verdict.started)));
+    }
   }
   return lines;
 }
