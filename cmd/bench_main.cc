@@ -44,6 +44,8 @@ constexpr int kBenchFailed = 1;
 /// Large enough for no cache to hold it, where --maxbytes allows that.
 constexpr size_t kCopyBytes = size_t{32} << 20;
 constexpr std::string_view kStdout = "-";
+/// Rank 0 says what is wrong for all, and its end ends them. If it says nothing, not all are wrong.
+constexpr std::chrono::seconds kTurnOfRank0{5};
 
 /// What the words say.
 struct Settings {
@@ -372,8 +374,11 @@ int RunRank(const Settings& settings, const Environment& environment) {
   const Result<bool> is_right = bench.Run();
   if (!is_right.ok()) {
     const int code = CodeOf(is_right.status());
-    if (code == kNothingDone || is_right.status().code() == ErrorCode::kOutputLost) {
-      if (rank == 0) Fail("bench", is_right.status());  // all ranks know the same, or it alone does
+    if (rank == 0 && (code == kNothingDone || is_right.status().code() == ErrorCode::kOutputLost)) {
+      Fail("bench", is_right.status());  // all ranks know the same, or it alone does
+    } else if (code == kNothingDone) {
+      std::this_thread::sleep_for(kTurnOfRank0);
+      Fail(fmt::format("bench: rank {}", rank), is_right.status());
     } else if (rank <= 1) {
       // Rank 0 may be the one that is gone.
       Fail(fmt::format("bench: rank {}", rank), is_right.status());
