@@ -376,14 +376,16 @@ class Mesh::Impl {
   // Ends the mesh when a peer dies, also for a rank that waits for another one. A peer that leaves
   // says so before, and concerns only those who still want something of it.
   void Watch() {
-    for (int come = 1; !is_gone_; ++come) {
+    for (size_t come = 1; !is_gone_; ++come) {
       if (!Guarded([&] { watch_->waitRecv(nullptr, kForever); }).ok()) return End();
       const std::lock_guard lock(mutex_);
-      // The words of these, and of no other, are whole.
-      int found = 0;
-      for (int rank = 0; rank < size(); ++rank) found += HasCome(rank) ? 1 : 0;
-      if (found > come) continue;
-      for (int rank = 0; rank < size(); ++rank) At(rank).has_left = HasCome(rank);
+      // `come` words are whole. Another may be coming, so each is looked at only once.
+      std::vector<int> found;
+      for (int rank = 0; rank < size(); ++rank) {
+        if (HasCome(rank)) found.push_back(rank);
+      }
+      if (found.size() > come) continue;  // until the others are whole, too
+      for (const int rank : found) At(rank).has_left = true;
       if (!Told().empty() || IsInVain()) return EndLocked();
       for (int rank = 0; rank < size(); ++rank) AnswerFarewell(rank, is_leaving_);
     }
