@@ -156,6 +156,7 @@ function(hvdray_test name)
     string(APPEND entry ".${HVDRAY_SANITIZE}")
     set(limit 600)
   endif()
-  add_test(NAME ${entry} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  # Brief: what failed is not lost among hundreds of tests that passed.
+  add_test(NAME ${entry} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${entry} PROPERTIES LABELS unit TIMEOUT ${limit})
 endfunction()

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ class Child {
   explicit Child(std::vector<std::string> args, bool without_reader = false)
       : out_(MakePipe().value()), err_(MakePipe().value()) {
     if (without_reader) out_.read_end.Reset();
+    std::fflush(stdout);  // what gtest has printed is not the child's
     pid_ = ::fork();
     if (pid_ == 0) {
       ::signal(SIGPIPE, SIG_IGN);
