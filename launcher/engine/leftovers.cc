@@ -29,32 +29,54 @@ namespace {
 // Memory of tens of GiB takes the kernel seconds; more, and a process hangs in it.
 constexpr Duration kGroupLimit = std::chrono::seconds(10);
 constexpr Duration kExecLimit = std::chrono::seconds(1);  // else its file system hangs
+constexpr Duration kExecLook = std::chrono::milliseconds(1);
 constexpr int kRounds = 10;  // each kills processes forked meanwhile by the killed ones
 
-/// It has an environment, or soon will. 0 for all of these: a kernel thread, or it has ended.
-bool HasEnvironment(pid_t pid) {
+/// Where its environment is, of /proc/PID/stat. All 0: it has ended.
+struct EnvironmentPlace {
+  uint64_t memory = 0;  // 0: a kernel thread
+  uint64_t start = 0;   // 0: within execve()
+  uint64_t end = 0;
+};
+
+EnvironmentPlace PlaceOfEnvironment(pid_t pid) {
   constexpr size_t kVsize = 23, kEnvStart = 50, kEnvEnd = 51;  // of proc(5)
   const Result<std::string> stat = ReadFile(fmt::format("/proc/{}/stat", pid), 8192);
   const size_t name_end = stat.ok() ? stat->rfind(") ") : std::string::npos;
-  if (name_end == std::string::npos) return false;
+  if (name_end == std::string::npos) return {};
   std::istringstream rest(stat->substr(name_end + 2));
   std::array<uint64_t, kEnvEnd + 1> fields = {};
   std::string field;
   for (size_t i = 3; i < fields.size() && rest >> field; ++i) {
     fields.at(i) = ParseInteger<uint64_t>(field).value_or(0);
   }
-  return fields[kVsize] > 0 && (fields[kEnvStart] == 0 || fields[kEnvStart] != fields[kEnvEnd]);
+  return {fields[kVsize], fields[kEnvStart], fields[kEnvEnd]};
 }
 
-/// Empty, if it has none or none may be seen. Within execve() a process shows none: waits for it.
+/// It has none, and no execve() is about to give it one: that moves the place.
+bool HasNoEnvironment(pid_t pid) {
+  const EnvironmentPlace place = PlaceOfEnvironment(pid);
+  if (place.memory > 0) std::this_thread::sleep_for(kExecLook);
+  const bool is_empty = place.memory == 0 || (place.start != 0 && place.start == place.end);
+  const EnvironmentPlace now = PlaceOfEnvironment(pid);
+  return is_empty && now.start == place.start && now.end == place.end;
+}
+
+bool HasSize(pid_t pid, size_t size) {
+  const EnvironmentPlace place = PlaceOfEnvironment(pid);
+  return place.memory == 0 || (place.start != 0 && place.end - place.start == size);
+}
+
+/// Empty, if it has none or none may be seen. Within execve() a process shows none, or only the
+/// beginning of the one that is being read: waits for it.
 std::string EnvironmentOf(pid_t pid) {
   const TimePoint deadline = std::chrono::steady_clock::now() + kExecLimit;
   for (;;) {
     Result<std::string> text = ReadFile(fmt::format("/proc/{}/environ", pid));
     if (!text.ok()) return {};
-    const bool is_late = std::chrono::steady_clock::now() >= deadline;
-    if (!text->empty() || is_late || !HasEnvironment(pid)) return std::move(text).value();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const bool is_whole = text->empty() ? HasNoEnvironment(pid) : HasSize(pid, text->size());
+    if (is_whole || std::chrono::steady_clock::now() >= deadline) return std::move(text).value();
+    std::this_thread::sleep_for(kExecLook);
   }
 }
 
