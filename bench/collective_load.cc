@@ -91,7 +91,7 @@ Peer Copy() {
 class GlooStore : public gloo::rendezvous::Store {
  public:
   explicit GlooStore(const CommunicatorOptions& options)
-      : store_(options.rendezvous_host, options.rendezvous_port, options.scope) {}
+      : store_(options.rendezvous_host, options.rendezvous_port, options.scope, options.timeout) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
     Expect(store_.Set(key, std::string(data.begin(), data.end())));

@@ -265,6 +265,7 @@ std::string Describe(const Operation& operation) {
 }
 
 Status Communicator::Run(const Operation& operation) {
+  if (SizeOf(operation.dtype) == 0) return Wrong(operation, "no such data type");
   if (HasRoot(operation.kind) && (operation.root < 0 || operation.root >= size_)) {
     return Wrong(operation, fmt::format("no rank {} of {}", operation.root, size_));
   }
@@ -355,12 +356,20 @@ Status Communicator::Recv(void* buffer, size_t count, DataType dtype, int peer) 
 
 Status Communicator::GroupAllReduce(std::span<const Tensor> tensors, DataType dtype, ReduceOp op) {
   constexpr size_t kMostBytes = size_t{64} << 20;
-  const size_t most = kMostBytes / SizeOf(dtype);
+  // Before anything happens, as with one buffer.
+  if (SizeOf(dtype) == 0) return {ErrorCode::kUsage, "group_all_reduce: no such data type"};
+  if (FindReduce(dtype, op) == nullptr) {
+    return {ErrorCode::kUsage,
+            fmt::format("group_all_reduce: {} is not defined for {}", NameOf(op), NameOf(dtype))};
+  }
   for (const Tensor& tensor : tensors) {
     if (tensor.count > 0 && tensor.data == nullptr) {
       return {ErrorCode::kUsage, "group_all_reduce: a tensor has no buffer"};
     }
+    HVDRAY_RETURN_IF_ERROR(CheckCounts(
+        {Collective::kAllReduce, nullptr, nullptr, tensor.count, dtype, op}, rank_, size_));
   }
+  const size_t most = kMostBytes / SizeOf(dtype);
   while (!tensors.empty()) {
     // As many as fit; one that is larger than the buffer goes by itself, without a copy.
     size_t fitting = 0;
@@ -372,9 +381,6 @@ Status Communicator::GroupAllReduce(std::span<const Tensor> tensors, DataType dt
       const Tensor& tensor = tensors.front();
       HVDRAY_RETURN_IF_ERROR(AllReduce(tensor.data, tensor.data, tensor.count, dtype, op));
       fitting = 1;
-    } else if (FindReduce(dtype, op) == nullptr) {
-      return {ErrorCode::kUsage,
-              fmt::format("group_all_reduce: {} is not defined for {}", NameOf(op), NameOf(dtype))};
     } else if (count > 0) {
       HVDRAY_RETURN_IF_ERROR(
           EndingOnLackOfMemory([&] { return ExecuteGroup(tensors.first(fitting), dtype, op); }));

@@ -8,11 +8,12 @@
 //
 // Counts are elements, of this rank unless said otherwise. Buffers are host memory of any
 // alignment; with HVDRAY_COLLECTIVE=nccl memory of the rank's GPU, aligned to an element. The
-// buffers of a call don't overlap, unless they are in place as said below: 101. All ranks call the
-// same functions in the same order, with the same count, type, op and root; a root or peer is a
-// rank of the communicator. With `work` NULL a function returns when this rank's part is done; else
-// it returns at once, the buffers stay as they are, and hvdray_wait() ends it. Started operations
-// run in the order in which they were started, and those without `work` after them.
+// buffers of a call don't overlap, unless they are in place as said below: 101 (those of a group
+// are not compared). All ranks call the same functions in the same order, with the same count,
+// type, op and root; a root or peer is a rank of the communicator. With `work` NULL a function
+// returns when this rank's part is done; else it returns at once, the buffers stay as they are, and
+// hvdray_wait() ends it. Started operations run in the order in which they were started, and those
+// without `work` after them.
 //
 // Errors of all operations: 101, a wrong argument, before anything happens (but a buffer that the
 // GPU can't reach ends the communicator); 106, nccl doesn't have it; 401, a rank has died, left or
@@ -66,7 +67,8 @@ typedef struct {
 } hvdray_tensor;
 
 // Meets the other ranks of the job, by the variables that `hvdray run` gives its workers; without
-// them: a communicator of one rank. `name` sets the communicators of a process apart. The variables
+// them: a communicator of one rank. `name` (NULL: "") sets the communicators of a process apart: at
+// most 200 printable ASCII characters, none of them a blank, '/', '%' or '?'. The variables
 // are read now: a worker that gets another place, as in an elastic job, sets HOROVOD_RANK,
 // HOROVOD_SIZE, HOROVOD_LOCAL_RANK and HVDRAY_GENERATION (on all ranks the same, and new) before.
 // Blocks.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -23,17 +24,20 @@ class SingleCommunicator : public Communicator {
  public:
   SingleCommunicator() : Communicator(0, 1) {}
   std::string_view backend() const override { return "single"; }
-  void Abort() override {}
+  void Abort() override { is_ended_ = true; }
   void UseTable(const AlgorithmTable& /*table*/) override {}
 
  private:
   Status Execute(const Operation& operation) override {
+    if (is_ended_) return {ErrorCode::kAborted, "rank 0 of 1 gave up"};
     const size_t bytes = BytesOf(operation, 0, 1).recv;
     if (operation.kind != Collective::kBroadcast && bytes > 0 && operation.send != operation.recv) {
       std::memcpy(operation.recv, operation.send, bytes);
     }
     return {};
   }
+
+  std::atomic<bool> is_ended_{false};
 };
 
 // Meets all ranks and returns when they are connected.
@@ -66,7 +70,7 @@ Result<std::unique_ptr<Communicator>> MakeNccl(const CommunicatorOptions& option
 Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& options) {
   const bool is_nccl = options.backend == Backend::kNccl;
   if (options.size == 1) return is_nccl ? MakeNccl(options, nullptr) : MakeSingleCommunicator();
-  Store store(options.rendezvous_host, options.rendezvous_port, options.scope);
+  Store store(options.rendezvous_host, options.rendezvous_port, options.scope, options.timeout);
   std::vector<int> all(static_cast<size_t>(options.size));
   std::iota(all.begin(), all.end(), 0);
   if (is_nccl) {

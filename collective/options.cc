@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/fd.h"
 #include "base/text.h"
 #include "collective/communicator.h"
@@ -32,11 +34,29 @@ Result<Backend> ReadBackend(const Environment& environment) {
       fmt::format("HVDRAY_COLLECTIVE must be auto, shm, gloo, hierarchical or nccl, not {}", text));
 }
 
+/// It becomes part of a path of the rendezvous.
+Status CheckName(const std::string& name) {
+  constexpr size_t kMost = 200;
+  const auto is_bad = [](char c) {
+    return c <= 0x20 || c >= 0x7F || c == '/' || c == '%' || c == '?';
+  };
+  if (name.size() > kMost) {
+    return {ErrorCode::kUsage,
+            fmt::format("a communicator's name has {} bytes of at most {}", name.size(), kMost)};
+  }
+  if (std::ranges::none_of(name, is_bad)) return {};
+  return {ErrorCode::kUsage,
+          fmt::format("the communicator's name '{}' has a character other than letters, digits and "
+                      "most of ASCII's signs",
+                      ShownText(name))};
+}
+
 }  // namespace
 
 Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environment,
                                                     const std::string& name) {
   constexpr int kMaxRanks = 1 << 20;
+  HVDRAY_RETURN_IF_ERROR(CheckName(name));
   CommunicatorOptions options;
   const std::string host = environment.GetOr("HOROVOD_GLOO_RENDEZVOUS_ADDR", "");
   HVDRAY_ASSIGN_OR_RETURN(options.backend, ReadBackend(environment));
@@ -53,6 +73,10 @@ Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environme
                           ReadInt(environment, "HOROVOD_GLOO_TIMEOUT_SECONDS", 30, 1, 1 << 30));
   HVDRAY_ASSIGN_OR_RETURN(const int generation,
                           ReadInt(environment, "HVDRAY_GENERATION", 1, 0, INT32_MAX));
+  if (port == 0 && options.size > 1) {
+    return Status(ErrorCode::kSpecInvalid,
+                  "HOROVOD_GLOO_RENDEZVOUS_ADDR is set and HOROVOD_GLOO_RENDEZVOUS_PORT is not");
+  }
   options.rendezvous_port = static_cast<uint16_t>(port);
   options.timeout = std::chrono::seconds(timeout);
   options.interface = environment.GetOr("HOROVOD_GLOO_IFACE", "");

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -11,11 +12,15 @@ namespace {
 
 // As Horovod's own client; hvdray's rendezvous holds the request instead, so it is rarely reached.
 constexpr std::chrono::milliseconds kPollPeriod(10);
+constexpr std::chrono::seconds kLongestRequest(30);
+// The rendezvous may hold a request for a key that is not there, a second unless told otherwise.
+constexpr std::chrono::seconds kHeld(5);
 
 }  // namespace
 
-Store::Store(const std::string& host, uint16_t port, std::string scope)
-    : client_(host, port), scope_(std::move(scope)) {}
+Store::Store(const std::string& host, uint16_t port, std::string scope, Duration timeout)
+    : client_(host, port, std::min<Duration>(timeout + kHeld, kLongestRequest)),
+      scope_(std::move(scope)) {}
 
 std::string Store::PathOf(const std::string& key) const {
   return fmt::format("/{}/{}", scope_, key);

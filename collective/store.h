@@ -16,8 +16,9 @@ namespace hvdray {
 /// Errors: as HttpClient when the rendezvous cannot be reached, kKvRejected when it refuses.
 class Store {
  public:
-  /// Connects with the first request.
-  Store(const std::string& host, uint16_t port, std::string scope);
+  /// Connects with the first request. A rendezvous that does not answer is an error after `timeout`
+  /// and 5 s, or after 30 s.
+  Store(const std::string& host, uint16_t port, std::string scope, Duration timeout);
 
   Status Set(const std::string& key, const std::string& value);
   /// The value, once it is there. kDeadlineExceeded after `timeout`, naming scope and key.

@@ -83,7 +83,7 @@ constexpr const char* kNoKey = "nothing";
 
 // Where ranks tell each other of deaths.
 Store DeathsOf(const CommunicatorOptions& options) {
-  return {options.rendezvous_host, options.rendezvous_port, "probe_deaths"};
+  return {options.rendezvous_host, options.rendezvous_port, "probe_deaths", options.timeout};
 }
 
 // For the thread that kills its process: what the process is about.
@@ -257,7 +257,8 @@ int RunJoin(const CommunicatorOptions& options, const std::string& key, int vict
     return LetDie(options, [&](Death& death) {
       if (key == kNoKey) death.Now();
       std::thread killer([&] {
-        Store store(options.rendezvous_host, options.rendezvous_port, options.scope);
+        Store store(options.rendezvous_host, options.rendezvous_port, options.scope,
+                    options.timeout);
         const Result<std::string> value = store.Get(key, kPatience);
         if (!value.ok()) std::_Exit(Print(value.status().ToString(), 1));
         death.Now();

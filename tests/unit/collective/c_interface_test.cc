@@ -34,6 +34,29 @@ TEST_F(CInterfaceTest, VariablesAreReadAtEachStart) {
   hvdray_free(other);
 }
 
+TEST_F(CInterfaceTest, ANameThatIsNoPartOfAPathIsRefused) {
+  hvdray_communicator* other = nullptr;
+  for (const std::string& name : {std::string("a b"), std::string("../.."), std::string("\xff"),
+                                  std::string("a%2f"), std::string(201, 'x')}) {
+    EXPECT_EQ(hvdray_init(name.c_str(), &other), 101) << name;
+    EXPECT_LT(std::string(hvdray_error()).size(), 400U);
+  }
+  EXPECT_EQ(hvdray_init(std::string(200, 'x').c_str(), &other), 0) << hvdray_error();
+  hvdray_free(other);
+}
+
+TEST_F(CInterfaceTest, WithoutThePortOfTheRendezvousItIsNamed) {
+  ::setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1", 1);
+  ::setenv("HOROVOD_SIZE", "2", 1);
+  hvdray_communicator* other = nullptr;
+  EXPECT_EQ(hvdray_init("other", &other), 102);
+  EXPECT_NE(std::string(hvdray_error()).find("HOROVOD_GLOO_RENDEZVOUS_PORT is not"),
+            std::string::npos)
+      << hvdray_error();
+  ::unsetenv("HOROVOD_GLOO_RENDEZVOUS_ADDR");
+  ::unsetenv("HOROVOD_SIZE");
+}
+
 TEST_F(CInterfaceTest, EveryOperationRunsNowOrLater) {
   for (const bool is_later : {false, true}) {
     std::vector<float> in(6, 3.0F);

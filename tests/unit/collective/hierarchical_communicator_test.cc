@@ -45,7 +45,7 @@ void OnHosts(const Hosts& hosts, const std::function<void(std::unique_ptr<Commun
                                         : MakeShmCommunicator(std::move(*segment));
       }
     }
-    Store store(options.rendezvous_host, options.rendezvous_port, options.scope);
+    Store store(options.rendezvous_host, options.rendezvous_port, options.scope, options.timeout);
     Result<std::unique_ptr<Mesh>> mesh = Mesh::Connect(options, store);
     ASSERT_TRUE(mesh.ok()) << mesh.status().ToString();
     body(MakeHierarchicalCommunicator(std::move(*mesh), std::move(local), hosts));
