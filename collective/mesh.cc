@@ -232,7 +232,7 @@ class Mesh::Impl {
   Result<std::unique_ptr<Outbound>> Offer(int to, size_t bytes);
 
   // Ends all waits of this rank and its connections, which ends the waits of the others.
-  // `why` is for the others, when no rank is known that it began with.
+  // `why`: if it is known; otherwise it is found out.
   void End(const std::string& why = {}) {
     const std::lock_guard lock(mutex_);
     EndLocked(why);
@@ -242,7 +242,7 @@ class Mesh::Impl {
     if (is_ended_) return;
     FindCulprit(why);  // before all connections are broken
     is_ended_ = true;
-    if (!is_leaving_) TellWhy(culprit_.empty() ? why : culprit_);
+    if (!is_leaving_) TellWhy(culprit_);
     // A wait that times out is what Gloo has to break all connections of a context.
     (void)Guarded([&] { probe_->waitRecv(nullptr, std::chrono::milliseconds(1)); });
     end_.notify_all();
@@ -276,7 +276,7 @@ class Mesh::Impl {
       End(status.message());
       return status;
     }
-    End();
+    End(WhoHasLeft());
     const Status known = CheckAlive();
     return {status.code(), fmt::format("{}: {}", known.message(), status.message())};
   }
@@ -369,6 +369,15 @@ class Mesh::Impl {
                farewells_[static_cast<size_t>(waits_for_)].sent[awaited_];
   }
 
+  /// Of whom this rank waits for something that will not come; empty: of nobody.
+  std::string LeaverText() {
+    return IsInVain() ? fmt::format("rank {} of {} has left", waits_for_, size()) : std::string();
+  }
+  std::string WhoHasLeft() {
+    const std::lock_guard lock(mutex_);
+    return LeaverText();
+  }
+
   void ThrowIfInVain() {
     if (IsInVain()) throw gloo::IoException("nothing more comes from it");
   }
@@ -386,7 +395,7 @@ class Mesh::Impl {
       }
       if (found.size() > come) continue;  // until the others are whole, too
       for (const int rank : found) At(rank).has_left = true;
-      if (!Told().empty() || IsInVain()) return EndLocked();
+      if (!Told().empty() || IsInVain()) return EndLocked(LeaverText());
       for (int rank = 0; rank < size(); ++rank) AnswerFarewell(rank, is_leaving_);
     }
   }
@@ -428,13 +437,14 @@ class Mesh::Impl {
 
   void FindCulprit(const std::string& why) {
     culprit_ = Told();
+    if (culprit_.empty()) culprit_ = why;
     std::string leaver;
     for (int peer = 0; peer < size() && culprit_.empty(); ++peer) {
       if (peer == rank() || Guarded([&] { probe_->send(peer, kProbeSlot); }).ok()) continue;
       (HasCome(peer) ? leaver : culprit_) = fmt::format("rank {} of {} has {}", peer, size(),
                                                         HasCome(peer) ? "left" : "died or ended");
     }
-    if (culprit_.empty() && why.empty()) culprit_ = leaver;
+    if (culprit_.empty()) culprit_ = leaver;
   }
 
   void TellWhy(const std::string& why) {

@@ -29,7 +29,11 @@ namespace {
 
 constexpr uint32_t kEnded = 0x80000000;              // in a counter: its owner posts no more
 constexpr uint64_t kMagic = 0x31'4d'48'53'44'56'48;  // "HVDSHM1"
-constexpr uint32_t kAbortedBy = 0x40000000;          // in Header::reason: by a call of that rank
+// In Header::reason: what is known of that rank. Otherwise it has died.
+constexpr uint32_t kAbortedBy = 0x40000000;
+constexpr uint32_t kWasLate = 0x20000000;
+constexpr uint32_t kHasLeft = 0x10000000;
+constexpr uint32_t kRankBits = 0x0FFFFFFF;
 constexpr size_t kPage = 4096;
 
 // With a processor for each rank, a peer is rarely late by more than a few microseconds, and giving
@@ -79,7 +83,7 @@ struct Layout {
 struct ShmSegment::Header {
   uint64_t magic;
   std::array<char, kTokenBytes> token;
-  std::atomic<uint32_t> reason;  // 0: nobody has died or aborted; else rank + 1, or kAbortedBy
+  std::atomic<uint32_t> reason;  // 0: all is well; else rank + 1, and what it did
   uint32_t size;
   // Then a pid_t for each rank, and a byte that says that it has left of its own will.
   pid_t* pids() { return reinterpret_cast<pid_t*>(this + 1); }
@@ -231,10 +235,12 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   counter.sleepers.fetch_add(1);
   Status status;
+  uint32_t what = 0;
   for (;;) {
     const uint32_t value = counter.value.load();
     if (HasReached(value, step)) break;
     if ((value & kEnded) != 0 || header_->reason.load() != 0) {
+      what = kHasLeft;
       status = CheckAlive();
       if (status.ok()) {
         status = Status(ErrorCode::kAborted, NameOf(peer) + " has left the communicator");
@@ -243,6 +249,7 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
     }
     const Duration left = deadline - std::chrono::steady_clock::now();
     if (left <= Duration::zero()) {
+      what = kWasLate;
       status =
           Status(ErrorCode::kDeadlineExceeded,
                  fmt::format("{} did not come within {}", NameOf(peer), SecondsText(timeout_)));
@@ -254,8 +261,8 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
     (void)Futex(counter.value, FUTEX_WAIT, value, &wait);
   }
   counter.sleepers.fetch_sub(1);
-  // Ranks have no common position any more.
-  if (!status.ok()) AbortFor(kAbortedBy | static_cast<uint32_t>(rank_ + 1));
+  // Ranks have no common position any more. The others are told whose fault it is.
+  if (!status.ok()) AbortFor(what | static_cast<uint32_t>(peer + 1));
   return status;
 }
 
@@ -388,9 +395,12 @@ void ShmSegment::Abort() { AbortFor(kAbortedBy | static_cast<uint32_t>(rank_ + 1
 Status ShmSegment::CheckAlive() const {
   const uint32_t reason = header_->reason.load(std::memory_order_relaxed);
   if (reason == 0) return {};
-  const auto rank = static_cast<int>((reason & ~kAbortedBy) - 1);
-  return {ErrorCode::kAborted,
-          NameOf(rank) + ((reason & kAbortedBy) != 0 ? " gave up" : " has died")};
+  const auto rank = static_cast<int>((reason & kRankBits) - 1);
+  const char* what = " has died";
+  if ((reason & kAbortedBy) != 0) what = " gave up";
+  if ((reason & kWasLate) != 0) what = " did not come in time";
+  if ((reason & kHasLeft) != 0) what = " has left the communicator";
+  return {ErrorCode::kAborted, NameOf(rank) + what};
 }
 
 void ShmSegment::NameRanks(std::vector<int> names, int size) {

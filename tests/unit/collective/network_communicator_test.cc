@@ -165,6 +165,18 @@ TEST(NetworkCommunicatorFaultTest, ARankThatIsWaitedForInVainIsNamed) {
   });
 }
 
+TEST(NetworkCommunicatorFaultTest, AllNameTheRankThatHasLeft) {
+  OnRanks(3, 60s, [&](std::unique_ptr<Communicator> communicator) {
+    if (communicator->rank() == 1) return;
+    for (int i = 0; i < 2; ++i) {
+      const Status status = communicator->Barrier();
+      EXPECT_EQ(status.code(), ErrorCode::kAborted);
+      EXPECT_NE(status.message().find("rank 1 of 3 has left"), std::string::npos)
+          << status.message();
+    }
+  });
+}
+
 TEST(NetworkCommunicatorFaultTest, WhatALeaverHasSentArrivesHoweverLateItIsTaken) {
   std::promise<void> left;
   const std::shared_future<void> has_left = left.get_future().share();

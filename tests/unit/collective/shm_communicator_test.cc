@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <functional>
+#include <latch>
 #include <random>
 #include <span>
 #include <thread>
@@ -191,6 +192,26 @@ TEST(ShmCommunicatorFaultTest, ARankThatHasLeftIsNotWaitedFor) {
   EXPECT_EQ(status.message(), "rank 1 of 2 has left the communicator");
 }
 
+TEST(ShmCommunicatorFaultTest, AllNameTheRankThatHasLeftOrDidNotCome) {
+  for (const bool has_left : {true, false}) {
+    auto ranks = MakeRanks(3, has_left ? Duration(60s) : 500ms);
+    if (has_left) ranks[1].reset();
+    std::latch both_are_there(2);
+    const auto wait = [&](size_t rank) {
+      both_are_there.arrive_and_wait();
+      const Status status = ranks[rank]->Barrier();
+      const char* what = has_left ? "rank 1 of 3 has left" : "rank 1 of 3 did not come";
+      EXPECT_TRUE(status.message().starts_with(what)) << rank << ": " << status.ToString();
+    };
+    std::thread other([&] { wait(2); });
+    wait(0);
+    other.join();
+    if (!has_left) {
+      EXPECT_EQ(ranks[1]->Barrier().code(), ErrorCode::kAborted);
+    }
+  }
+}
+
 TEST(ShmCommunicatorFaultTest, DifferentCountsEndWithinTheTimeout) {
   // Undefined, but bounded: an error or meaningless values, nothing outside the buffers (asan).
   auto ranks = MakeRanks(2, 100ms);
@@ -310,6 +331,9 @@ TEST(ShmCommunicatorFaultTest, WrongArgumentsAreRefusedBeforeAnythingHappens) {
          "all_reduce: no buffer to send");
   expect(communicator.AllReduce(values, values, SIZE_MAX, DataType::kFloat32, ReduceOp::kSum),
          "all_reduce: 18446744073709551615 elements are more than memory has");
+  std::vector<Tensor> tensors{{values, 3}, {values + 4, SIZE_MAX / 4}};
+  expect(communicator.GroupAllReduce(tensors, DataType::kFloat32, ReduceOp::kSum),
+         "all_reduce: 4611686018427387903 elements are more than memory has");
   const std::vector<size_t> counts{1, 2, 3};
   expect(communicator.AllGatherV(values, values, counts, DataType::kFloat32),
          "all_gather: 3 counts for 2 ranks");
@@ -336,6 +360,11 @@ TEST(SingleCommunicatorTest, ChecksArgumentsAsTheOthers) {
   const std::vector<Tensor> group{{in.data(), 10}, {in.data(), SIZE_MAX - 5}};
   EXPECT_EQ(single->GroupAllReduce(group, DataType::kFloat32, ReduceOp::kSum).code(),
             ErrorCode::kUsage);
+  const auto none = static_cast<DataType>(77);
+  EXPECT_EQ(single->GroupAllReduce(group, none, ReduceOp::kSum).code(), ErrorCode::kUsage);
+  EXPECT_EQ(single->Broadcast(in.data(), 1, none, 0).code(), ErrorCode::kUsage);
+  single->Abort();
+  EXPECT_EQ(single->Barrier().code(), ErrorCode::kAborted);
 }
 
 TEST(ShmSegmentTest, MemoryThatIsNotThisCommunicatorsIsRefused) {
