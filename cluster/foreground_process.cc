@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/exec.h"
@@ -27,7 +28,8 @@ namespace hvdray {
 namespace {
 
 constexpr size_t kMaxOutputBytes = size_t{1} << 20;
-constexpr int kSshFailed = 255;  // also the code of a command that exits with it
+constexpr int kGroupLookMs = 20;  // for those whose end is not told to us
+constexpr int kSshFailed = 255;   // also the code of a command that exits with it
 
 /// Blocks signals while it lives and reads them from a descriptor.
 class ReadSignals {
@@ -51,9 +53,12 @@ class ReadSignals {
   const UniqueFd fd_{::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK)};
 };
 
+enum class Place : uint8_t { kOurGroup, kOwnSession };
+
 /// In the child of fork, before anything may allocate or lock. Never returns.
-[[noreturn]] void BecomeCommand(char* const* argv, const sigset_t& mask, pid_t parent,
+[[noreturn]] void BecomeCommand(char* const* argv, const sigset_t& mask, pid_t parent, Place place,
                                 int report_fd, int error_fd) {
+  if (place == Place::kOwnSession) ::setsid();
   // Whoever kills us wants the command to end, too; ssh's end ends it over there.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);
@@ -66,14 +71,14 @@ class ReadSignals {
 
 /// Only while this process has one thread that goes on: nothing else runs meanwhile.
 /// `error_fd`: becomes its stderr; -1: ours does.
-Result<pid_t> SpawnHere(const std::vector<std::string>& command, const sigset_t& mask,
+Result<pid_t> SpawnHere(const std::vector<std::string>& command, const sigset_t& mask, Place place,
                         int error_fd) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   const std::vector<char*> argv = ExecArray(command);
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoStatus("fork", errno);
-  if (pid == 0) BecomeCommand(argv.data(), mask, self, report.write_end.get(), error_fd);
+  if (pid == 0) BecomeCommand(argv.data(), mask, self, place, report.write_end.get(), error_fd);
   const int error = AwaitExec(pid, std::move(report));
   if (error == 0) return pid;
   return Status(ErrorCode::kAgentStartFailed,
@@ -195,7 +200,8 @@ Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, Erro
   if (errors == ErrorsOf::kAreKept) {
     HVDRAY_ASSIGN_OR_RETURN(kept, MakeMemoryFile());
   }
-  HVDRAY_ASSIGN_OR_RETURN(const pid_t child, SpawnHere(command, signals.before(), kept.get()));
+  HVDRAY_ASSIGN_OR_RETURN(const pid_t child,
+                          SpawnHere(command, signals.before(), Place::kOurGroup, kept.get()));
   ProcessEnd end;
   while (true) {
     int status = 0;
@@ -214,6 +220,34 @@ Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, Erro
     }
     pollfd ready = {signals.fd(), POLLIN, 0};
     if (::poll(&ready, 1, -1) > 0) PassSignals(signals.fd(), child, &end.signo);
+  }
+}
+
+Result<ProcessEnd> RunInOwnSession(const std::vector<std::string>& command, Duration grace) {
+  const ReadSignals signals;
+  if (signals.fd() < 0) return ErrnoStatus("signalfd", errno);
+  HVDRAY_ASSIGN_OR_RETURN(
+      const pid_t child, SpawnHere(command, signals.before(), Place::kOwnSession, /*error_fd=*/-1));
+  ProcessEnd end;
+  bool is_reaped = false;
+  std::optional<TimePoint> kill_at;
+  while (true) {
+    PassSignals(signals.fd(), /*child=*/-1, &end.signo);
+    int status = 0;
+    if (!is_reaped && ::waitpid(child, &status, WNOHANG) == child) {
+      is_reaped = true;
+      end.exit_code = ShellCodeOf(status);
+    }
+    if (is_reaped && (end.signo == 0 || ::kill(-child, 0) != 0)) return end;
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (end.signo != 0 && !kill_at) {
+      ::kill(-child, SIGTERM);
+      kill_at = now + grace;
+    } else if (kill_at && *kill_at <= now) {
+      ::kill(-child, SIGKILL);
+    }
+    pollfd ready = {signals.fd(), POLLIN, 0};
+    (void)::poll(&ready, 1, kill_at ? kGroupLookMs : -1);
   }
 }
 

@@ -32,6 +32,12 @@ enum class ErrorsOf : uint8_t { kGoToOurs, kAreKept };
 Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command,
                                    ErrorsOf errors = ErrorsOf::kGoToOurs);
 
+/// The same in a session of its own, without a terminal to take keys or signals from. Whichever
+/// signal this process receives, of its terminal's keys, too, the session's process group gets
+/// SIGTERM, and after `grace` SIGKILL; returns when none of it is left. Without a signal, what the
+/// command leaves in the background goes on.
+Result<ProcessEnd> RunInOwnSession(const std::vector<std::string>& command, Duration grace);
+
 /// Runs `command` on `host` in the foreground through the system's ssh and returns the command's
 /// exit code, or 128 + n after signal n ended ssh. `warnings`: what ssh itself said although the
 /// connection held, as about a forwarded port. Errors: those of ExplainOpenssh() when ssh failed,

@@ -22,17 +22,18 @@ namespace {
 constexpr std::string_view kQuietLogin =
     R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
     R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; )sh"
-    R"sh(exec 0<&5 1>&4 2>&3 3>&- 4>&- 5<&-; (eval "$1")' hvdray "$1" )sh"
+    R"sh((exec 0<&5 1>&4 2>&3 3>&- 4>&- 5<&-; eval "$1")' hvdray "$1" )sh"
     R"sh(3>&2 4>&1 5<&0 </dev/null >/dev/null 2>&1)sh";
 constexpr std::string_view kTerminalLogin =
     R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
     R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; trap "exit 130" INT; )sh"
     R"sh((eval "$1")' hvdray "$1")sh";
 
-// sshd makes the login shell lead a session, so $$ is the group of all that runs here. The guard
+// It leads a session, by sshd or RunInOwnSession(), so $$ is the group of all that runs here. It
+// ends the guard when the command is over; when it is killed, the guard ends the group. The guard
 // holds no descriptor of the connection, or ssh would wait for it.
 constexpr std::string_view kGuardedRun =
-    R"sh(p=$PPID; t=$$; (while kill -0 $p && kill -0 $t; do sleep 1; done; kill -0 $t || exit 0; )sh"
+    R"sh(p=$PPID; t=$$; (while kill -0 $p && kill -0 $t; do sleep 1; done; )sh"
     R"sh(trap "" TERM; kill -TERM -$t; sleep 5; kill -KILL -$t) </dev/null >/dev/null 2>&1 & g=$!; )sh"
     R"sh("$@"; s=$?; kill $g 2>/dev/null; exit $s)sh";
 
@@ -54,12 +55,14 @@ std::vector<std::string> LoginArgv(const RemoteCommand& command) {
   return argv;
 }
 
-std::string LoginLine(const RemoteCommand& command) {
+std::vector<std::string> GuardedArgv(const RemoteCommand& command) {
   std::vector<std::string> argv = LoginArgv(command);
-  if (!command.has_terminal) {
-    argv.insert(argv.begin(), {"/bin/sh", "-c", std::string(kGuardedRun), "hvdray"});
-  }
-  return "exec " + QuotedWords(argv);
+  argv.insert(argv.begin(), {"/bin/sh", "-c", std::string(kGuardedRun), "hvdray"});
+  return argv;
+}
+
+std::string LoginLine(const RemoteCommand& command) {
+  return "exec " + QuotedWords(command.has_terminal ? LoginArgv(command) : GuardedArgv(command));
 }
 
 std::string TextForRay(std::string_view cluster, std::string_view text) {

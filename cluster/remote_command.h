@@ -29,10 +29,13 @@ struct RemoteCommand {
 /// interactive. Functions and aliases of ~/.bashrc exist, as with `ray exec`.
 std::vector<std::string> LoginArgv(const RemoteCommand& command);
 
-/// LoginArgv() as one line for the host's login shell (sh, bash, zsh, csh, tcsh or fish). When the
-/// connection ends before the command and there is no terminal to hang up, the command's process
-/// group gets SIGTERM within a second or two, and SIGKILL 5 s later: sshd itself would leave it
-/// running.
+/// LoginArgv() for a process that leads a session without a terminal. When its parent ends before
+/// the command, the command's process group gets SIGTERM within a second or two, and SIGKILL 5 s
+/// later: sshd itself would leave it running.
+std::vector<std::string> GuardedArgv(const RemoteCommand& command);
+
+/// As one line for the host's login shell (sh, bash, zsh, csh, tcsh or fish): guarded, unless it
+/// has a terminal, which hangs up.
 std::string LoginLine(const RemoteCommand& command);
 
 /// `text` with the token of the Ray that `hvdray up` started for `cluster`, if there is one: Ray's

@@ -29,12 +29,28 @@ enum class RunEnv : uint8_t { kAuto, kHost, kDocker };  // in the order of the o
 
 // Enough for what people submit; rsync-up copies more.
 constexpr size_t kMaxPutBytes = size_t{64} << 20;
+constexpr Duration kGroupGrace = std::chrono::seconds(5);  // as over ssh
 constexpr Duration kPutLimit = std::chrono::minutes(10);
 
 // Arguments: target, mode, bytes. Only a whole file gets the name.
 constexpr std::string_view kPutScript =
-    R"sh(cd && mkdir -p -- "$(dirname -- "$1")" && t="$1.hvdray.$$" && trap 'rm -f -- "$t"' EXIT && cat >"$t" && )sh"
+    R"sh(cd || exit; if [ -d "$1" ]; then echo "a directory is there" >&2; exit 1; fi; )sh"
+    R"sh(mkdir -p -- "$(dirname -- "$1")" && t="$1.hvdray.$$" && trap 'rm -f -- "$t"' EXIT && cat >"$t" && )sh"
     R"sh([ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f -- "$t" "$1")sh";
+
+/// Of what LocalForward() returns.
+bool IsSamePort(std::string_view forward) {
+  const size_t half = forward.size() / 2;  // a colon
+  return forward.substr(0, half) == forward.substr(half + 1);
+}
+
+Result<int> RunHere(const RemoteCommand& command) {
+  HVDRAY_ASSIGN_OR_RETURN(const ProcessEnd end,
+                          command.has_terminal
+                              ? RunInForeground(LoginArgv(command))
+                              : RunInOwnSession(GuardedArgv(command), kGroupGrace));
+  return end.exit_code != 0 && end.signo != 0 ? 128 + end.signo : end.exit_code;
+}
 
 }  // namespace
 
@@ -124,16 +140,20 @@ Status SetContainer(const ClusterAccess& access, const CommandRequest& request,
 
 Result<int> RunOnHost(const ClusterAccess& access, const ClusterNode& node,
                       const RemoteCommand& command, const std::vector<std::string>& ports) {
+  const bool is_here = IsHere(access, node);
   std::vector<std::string> forwards;
   for (const std::string& port : ports) {
     Result<std::string> forward = LocalForward(port);
     if (!forward.ok()) return std::move(forward).status().WithContext("--port-forward");
+    if (is_here && !IsSamePort(*forward)) {
+      return Status(ErrorCode::kUsage,
+                    fmt::format("--port-forward {}: {} is this machine: nothing to forward", port,
+                                node.address),
+                    "use the port that it has there");
+    }
     forwards.push_back(std::move(forward).value());
   }
-  if (IsHere(access, node)) {
-    HVDRAY_ASSIGN_OR_RETURN(const ProcessEnd end, RunInForeground(LoginArgv(command)));
-    return end.exit_code;
-  }
+  if (is_here) return RunHere(command);
   OpensshOptions ssh = OpensshOptionsFor(access.spec, node.host);
   ssh.has_terminal = command.has_terminal;
   ssh.may_ask = IsUserAtTerminal();

@@ -130,6 +130,21 @@ def test_a_command_ends_with_its_client(tool, ray_cluster, file):
         wait_until(lambda at=seconds: not sleeping(ray_cluster, at), "its end")
 
 
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_command_on_this_machine_ends_with_its_client(hvdray, tmp_path, signo):
+    file = tmp_path / "here.yaml"
+    file.write_text("cluster_name: here\nprovider: {type: local, head_ip: 127.0.0.1, worker_ips: []}\n")
+    job = hvdray.start("exec", file, "sleep 4721; echo went on")
+    job.wait_for(lambda: "sleep 4721 " in job.processes().values(), what="the command runs")
+    os.kill(job.pid, signo)
+    result = job.wait()
+    assert result.code == (-signo if signo == signal.SIGKILL else 128 + signo)
+    assert (result.text, result.errors) == ("", "")
+    assert not job.survivors()
+    refused = hvdray.run("exec", "-p", "19123:18123", file, "true")
+    assert refused.code == 2 and "nothing to forward" in refused.errors, refused.errors
+
+
 def test_attach_is_a_terminal_with_its_size_and_its_keys(tool, ray_cluster, file):
     shell = at_terminal(tool, "attach", file, rows=31, columns=97)
     shell.type("PS1='$ '; echo size $(stty size)\n")

@@ -43,6 +43,29 @@ TEST(RunInForegroundTest, ErrorsMayBeKept) {
   EXPECT_EQ(end->error_lines, (Words{"a", "b"}));
 }
 
+TEST(RunInOwnSessionTest, TheChildLeadsASessionAndWhatItLeavesGoesOn) {
+  const Result<ProcessEnd> end = RunInOwnSession(
+      Sh("[ $(ps -o sid= $$) = $$ ] || exit 4; (sleep 0.2; kill -0 $$ || echo ok >&5) 5>" +
+         testing::TempDir() + "own_session & exit 3"),
+      std::chrono::seconds(60));
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(end->exit_code, 3);
+  EXPECT_EQ(end->signo, 0);
+  std::string said;
+  while (said.empty()) std::ifstream(testing::TempDir() + "own_session") >> said;
+  EXPECT_EQ(said, "ok");
+}
+
+TEST(RunInOwnSessionTest, ASignalForThisProcessEndsTheWholeGroup) {
+  const Result<ProcessEnd> end = RunInOwnSession(
+      Sh("sh -c 'trap : TERM; kill -INT $1; sleep 4720; sleep 4720' sh $PPID & sleep 4720"),
+      std::chrono::milliseconds(100));
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(end->exit_code, 128 + SIGTERM);
+  EXPECT_EQ(end->signo, SIGINT);
+  EXPECT_NE(::system("pgrep -f '^sleep 4720$'"), 0) << "also those that ignore SIGTERM";
+}
+
 TEST(RunForOutputTest, PassesInputAndKeepsOutputAndErrorsApart) {
   const std::string large(300'000, 'x');
   const Result<CapturedRun> run =
