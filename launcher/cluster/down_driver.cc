@@ -144,7 +144,7 @@ void DownDriver::On(const cluster_event::LoggedIn& fact) {
   const auto index = static_cast<size_t>(fact.node);
   if (nodes_[index].state != State::kLoggingIn) return;
   nodes_[index].logged_in = now_;
-  Call(index, State::kLooking, "survey");
+  Call(index, State::kLooking, "survey", {"await"});
 }
 
 void DownDriver::On(const cluster_event::Lost& fact) {
@@ -195,6 +195,12 @@ void DownDriver::On(const cluster_event::Done& fact) {
 void DownDriver::OnLooked(size_t index, const TaskResult& result) {
   if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
   const NodeSurvey survey = ParseSurvey(result.output);
+  if (!survey.at_work.empty()) {
+    // It would start Ray after we have found nothing to end.
+    return Fail(index,
+                {ErrorCode::kNodeSetupFailed, "an hvdray up is at work there: " + survey.at_work,
+                 "wait for its end, or end it; then call down again"});
+  }
   const std::string expected = nodes_[index].plan.is_head ? "" : policy_.head;
   if (survey.processes > 0 && survey.joined_head != expected) {
     const std::string heads =

@@ -57,21 +57,42 @@ lock() {
 
 began_at() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 
-# One up at a time. It is known by its agent, which has started this call. That of a killed one ends
-# within seconds.
+# $who: the up that is at work here, unless it is ours. It is known by its agent, which has started
+# this call.
+look_at_work() {
+  other= who=
+  [ ! -f "$dir/at-work" ] || read -r other began who <"$dir/at-work"
+  if [ -z "$other" ] || [ "$other" = "$PPID" ] || [ "$began" != "$(began_at "$other")" ]; then
+    who=
+  fi
+}
+
+# The agent of an up that was killed ends within seconds. Waits a little; says who is at work, and
+# fails, when $tenths are over.
+wait_for_up() {
+  if [ "$tenths" -le 0 ]; then
+    echo "@at_work $who"
+    return 1
+  fi
+  sleep 0.2
+  tenths=$((tenths - 2))
+}
+
+await_no_up() {
+  tenths=100
+  while look_at_work && [ -n "$who" ]; do
+    wait_for_up || return 0
+  done
+}
+
+# One up at a time.
 claim() {
   tenths=100
   while lock claim-lock; do # the other lock is held as long as a step runs
-    other=
-    [ ! -f "$dir/at-work" ] || read -r other began who <"$dir/at-work"
-    [ -n "$other" ] && [ "$other" != "$PPID" ] && [ "$began" = "$(began_at "$other")" ] || break
+    look_at_work
+    [ -n "$who" ] || break
     exec 9>&-
-    if [ "$tenths" -le 0 ]; then
-      echo "@at_work $who"
-      return
-    fi
-    sleep 0.2
-    tenths=$((tenths - 2))
+    wait_for_up || return 0
   done
   printf '%s %s %s\n' "$PPID" "$(began_at "$PPID")" "$1" >"$dir/at-work" ||
     fail "cannot write $dir/at-work"
@@ -376,6 +397,7 @@ is_too_late() { [ "$(uptime_now)" -ge "$((up_until + 300))" ]; }
 case $verb in
 survey)
   [ "$1" != claim ] || claim "$2"
+  [ "$1" != await ] || await_no_up
   look_at_box
   [ ! -f "$dir/steps" ] || sed 's/^/@step /' "$dir/steps"
   if [ -f "$dir/lease" ]; then

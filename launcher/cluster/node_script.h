@@ -42,8 +42,9 @@ struct ScriptPlace {
 };
 
 /// The command line of one call: verb and its arguments.
-///   survey [claim WHO]  what the node has; see ParseSurvey(). claim: for an `up` of WHO, unless
-///                       another one, whose agent still runs, has done so
+///   survey [claim WHO|await]  what the node has; see ParseSurvey(). claim: for an `up` of WHO,
+///                       unless another one, whose agent still runs, has done so; await: only looks
+///                       whether one has. Both give the agent of an up that was killed 10 s to end
 ///   step INDEX HASH LINE   cuts the record to INDEX hashes, runs LINE in the container if there is
 ///                       one, then appends HASH
 ///   init INDEX HASH LINE   the same on the host even with a container
@@ -86,7 +87,7 @@ struct NodeSurvey {
   int64_t lease = 0;        ///< Its end; 0: none.
   bool is_lease_watched = false;
   bool has_lease_ended = false;  ///< And nobody has set or taken back one since.
-  std::string at_work;           ///< The other `up` that has claimed it; empty: none.
+  std::string at_work;           ///< The other `up` that has claimed it, if asked; empty: none.
 };
 NodeSurvey ParseSurvey(std::string_view output);
 

@@ -44,6 +44,7 @@ class Sim {
   std::map<int, int> left_;             // cannot be ended
   std::map<int, std::string> hanging_;  // which verb never ends there
   std::map<int, std::string> heads_;
+  std::map<int, std::string> at_work_;
   std::set<int> containers_;
   std::string drained_ = "@drained 0 0\n";
   int drains_ = 0;
@@ -96,6 +97,11 @@ class Sim {
                                                             : "n0";
       result.output = fmt::format("@processes {}\n@head {}\n@containers {}\n", processes, head,
                                   containers_.contains(effect.node) ? 1 : 0);
+      const bool is_first_look = !effect.task.arguments.empty();
+      if (is_first_look && at_work_.contains(effect.node)) {
+        EXPECT_EQ(effect.task.arguments.front(), "await");
+        result.output += "@at_work " + at_work_[effect.node] + "\n";
+      }
       if (leases_.contains(effect.node)) {
         result.output += fmt::format("@lease {}\n", leases_[effect.node]);
       }
@@ -162,6 +168,18 @@ TEST(DownDriverTest, ANodeThatHangsIsGivenUpAndTheOthersAreDone) {
     EXPECT_EQ(sim.stopped_, (hanging == 0 ? std::vector({1, 2}) : std::vector({2, 0}))) << verb;
     EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos) << verb;
   }
+}
+
+TEST(DownDriverTest, ANodeThatAnUpWorksOnIsNoneThatHasEnded) {
+  Sim sim({0, 7});
+  sim.at_work_ = {{0, "ann@a, pid 7"}};
+  EXPECT_EQ(sim.Run(), 125);
+  ASSERT_EQ(sim.complaints_.size(), 1U);
+  EXPECT_NE(sim.complaints_[0].message().find("n0: an hvdray up is at work there: ann@a, pid 7"),
+            std::string::npos)
+      << sim.complaints_[0].message();
+  EXPECT_EQ(sim.stopped_, std::vector<int>({1}));
+  EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos);
 }
 
 TEST(DownDriverTest, ProcessesThatCannotBeEndedAreCounted) {
