@@ -38,6 +38,10 @@ namespace {
 
 /// Call before anything else takes that number.
 Result<UniqueFd> TakeDescriptor(std::string_view option, int fd) {
+  if (fd <= STDERR_FILENO) {
+    return Status(ErrorCode::kUsage,
+                  fmt::format("{}: {} is one of hvdray's own standard streams", option, fd));
+  }
   if (::fcntl(fd, F_GETFD) >= 0) return UniqueFd(fd);
   return Status(ErrorCode::kUsage, fmt::format("{}: descriptor {} is not open", option, fd));
 }

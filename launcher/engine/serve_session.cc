@@ -73,7 +73,6 @@ Status ServeSession::Connect(UniqueFd socket) {
   handlers.on_room = [this] { gangs_.on_room(); };
   HVDRAY_ASSIGN_OR_RETURN(
       link_, ControlLink::Open(loop_, std::move(socket), options_.grace, std::move(handlers)));
-  linger_timer_.Cancel();
   last_gang_ = last_object_ = 0;
   is_paced_ = false;
   is_greeted_ = false;
@@ -93,6 +92,11 @@ void ServeSession::OnClient(UniqueFd socket) {
 }
 
 void ServeSession::OnGone(const Status& why) {
+  if (listener_ != nullptr && !is_greeted_ && why.ok()) {
+    // It only looked whether somebody listens here.
+    parting_ = loop_.After(Duration::zero(), [this] { link_.reset(); });
+    return;
+  }
   if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
   if (start_.gang != 0) gangs_.dismiss(options_.grace, false);
   DropObjects();
@@ -151,6 +155,7 @@ void ServeSession::Take(ControlRequest request) {
 
 void ServeSession::On(const control::Hello& hello) {
   Log(LogLevel::kInfo, "serve", "client: {}", hello.client);
+  linger_timer_.Cancel();
   link_->Send(HelloMessage(options_.build, options_.job_id));
   is_greeted_ = true;
   for (const Json& line : std::exchange(early_events_, {})) OnEvent(line);

@@ -255,6 +255,9 @@ Status TakeControlOptions(ParsedArgv& argv, ServeRequest& request) {
   }
   if (const RawOption* linger = find(OptionId::kLinger)) {
     HVDRAY_ASSIGN_OR_RETURN(request.linger, DurationOf(*linger));
+    if (request.control_path.empty()) {
+      return {ErrorCode::kUsage, "--linger is for --control: other clients find no descriptor"};
+    }
   }
   std::erase_if(argv.options, [](const ParsedOption& option) {
     const OptionId id = option.row->id;

@@ -622,11 +622,16 @@ def test_a_path_that_is_taken_is_refused(hvdray, tmp_path):
     path = tmp_path / "gangs.sock"
     first = hvdray.start("serve", "-np", "1", "--control", path, "--", *WORKER)
     first.wait_for(lambda: connected(hvdray, path), what="a listener").socket.close()
+    result = hvdray.run("serve", "-np", "1", "--control", path, "--", *WORKER)
+    assert result.code == 2 and "another hvdray serve listens there" in result.errors
+    # The first still waits for its client: those two only looked.
+    client = first.wait_for(lambda: greeted(hvdray, path), what="room for a client")
+    client.say("bye")
+    assert first.wait().code == 0
     file = tmp_path / "file"
     file.write_text("mine")
     result = hvdray.run("serve", "-np", "1", "--control", file, "--", *WORKER)
     assert result.code == 2 and file.read_text() == "mine"
-    first.wait()
 
 
 # ---- warm
