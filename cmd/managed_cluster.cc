@@ -313,7 +313,8 @@ int FinishReport(const ManagedCluster& cluster, ClusterEnd end) {
       loop.ok() ? OpenEvents(**loop, cluster, end.nodes, end, ComplainerOf(cluster))
                 : loop.status();
   if (!events.ok()) {
-    Fail(cluster.command, events.status());
+    const bool is_told = end.failure.ToString() == events.status().ToString();
+    if (!is_told) Fail(cluster.command, events.status());
     if (end.failure.ok()) end.failure = events.status();
   }
   WriteFiles(cluster, events.ok() ? std::move(events).value() : nullptr, end);

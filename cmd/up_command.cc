@@ -20,11 +20,13 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cluster/provider/cloud_hosts.h"
+#include "cluster/ssh/ssh_target.h"
 #include "cmd/cluster_file.h"
 #include "cmd/commands.h"
 #include "cmd/launch_plan.h"
 #include "cmd/managed_cluster.h"
 #include "cmd/ray_passthrough.h"
+#include "cmd/scratch_directory.h"
 #include "launcher/cluster/bootstrap_config.h"
 #include "launcher/cluster/cluster_report.h"
 #include "launcher/cluster/cluster_run.h"
@@ -40,27 +42,6 @@ constexpr size_t kTokenBytes = 32;
 constexpr Duration kUpLogIn = std::chrono::seconds(60);
 // Machines that are just made take their time to boot.
 constexpr Duration kCloudLogIn = std::chrono::minutes(5);
-
-/// A directory that is removed at the end; made when something is put there.
-class ScratchDirectory {
- public:
-  ScratchDirectory() : path_(fmt::format("{}/hvdray-up-{}", Base(), Hex(RandomBytes(8)))) {}
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  static std::string Base() {
-    std::error_code error;
-    const std::filesystem::path base = std::filesystem::temp_directory_path(error);
-    return error ? "/tmp" : base.string();
-  }
-  const std::string path_;
-};
 
 /// "i-1, i-2"; those that could not be had have no id.
 std::string IdsText(const ManagedCluster& cluster) {
@@ -296,7 +277,8 @@ Status PlanNodes(const ManagedCluster& cluster, const std::string& scratch, Step
 std::string WhoWeAre() {
   std::array<char, HOST_NAME_MAX + 1> host{};
   (void)::gethostname(host.data(), host.size() - 1);
-  const std::string user = Environment::FromProcess().GetOr("USER", std::to_string(::getuid()));
+  std::string user = CurrentSshUser(Environment::FromProcess()).name;
+  if (user.empty()) user = std::to_string(::getuid());
   return fmt::format("{}@{}, pid {}", user, host.data(), ::getpid());
 }
 
@@ -338,7 +320,7 @@ Status CheckUpWords(const CommandRequest& request) {
 int Up(const CommandRequest& request, ManagedCluster& cluster) {
   Result<UpPolicy> policy = PolicyOf(request, cluster);
   if (!policy.ok()) return Fail("up", policy.status());
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch("hvdray-up.");
   StepFacts facts;
   NodeFiles files;
   // Before any machine is made: a file that is not there is a mistake in the cluster file.
