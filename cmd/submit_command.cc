@@ -34,8 +34,17 @@ std::string ScriptText(const std::string& name, const std::vector<std::string>& 
                      quoted);
 }
 
+Status CheckScript(const std::string& script) {
+  if (::access(script.c_str(), R_OK) == 0) return {};
+  return ErrnoStatus("open", errno).WithCode(ErrorCode::kFileUnreadable).WithContext(script);
+}
+
 int SubmitGang(SubmitRequest submit, const CommandLine& line) {
   const std::vector<std::string>& words = submit.request.arguments;
+  // With a working directory of another place, it is a path in that.
+  if (!submit.has_working_dir) {
+    if (const Status script = CheckScript(words[1]); !script.ok()) return Fail("submit", script);
+  }
   std::vector<std::string> run = std::move(submit.run_words);
   const auto [directory, name] = DirectoryAndName(words[1]);
   if (!submit.has_working_dir) run.insert(run.end(), {"--working-dir", directory});
@@ -50,9 +59,7 @@ Result<int> SubmitScript(ClusterAccess& access, const CommandRequest& request) {
   HVDRAY_RETURN_IF_ERROR(KeeperOf(request).status());
   RemoteCommand place;
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &place));
-  if (::access(script.c_str(), R_OK) != 0) {
-    return ErrnoStatus("open", errno).WithCode(ErrorCode::kFileUnreadable).WithContext(script);
-  }
+  HVDRAY_RETURN_IF_ERROR(CheckScript(script));
   return RunWithCluster(access, request, [&]() -> Result<int> {
     HVDRAY_RETURN_IF_ERROR(FindNodes(access));
     HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
