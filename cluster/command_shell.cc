@@ -122,13 +122,13 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) 
   static constexpr Row kRows[] = {
       {"Could not resolve hostname", ErrorCode::kUnknownHost,
        "check the spelling, DNS, /etc/hosts"},
-      {"HOST IDENTIFICATION HAS CHANGED", ErrorCode::kHostKeyRejected,
+      {kHostKeyChanged, ErrorCode::kHostKeyRejected,
        "if the host was reinstalled, remove its old key with ssh-keygen -R; otherwise this may be "
        "an attack",
        "its host key is not the one in known_hosts"},
       {"Host key verification failed", ErrorCode::kHostKeyRejected,
        "if the host was reinstalled, remove its old key with ssh-keygen -R; if it is new: "
-       "--strict-host-key-checking"},
+       "--strict-host-key-checking accept-new"},
       {"Permission denied", ErrorCode::kAuthenticationFailed,
        "try ssh by hand; name the key with -i, or load it into ssh-agent"},
       {"Too many authentication failures", ErrorCode::kAuthenticationFailed,

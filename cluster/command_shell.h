@@ -56,6 +56,9 @@ std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::s
 std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::string& host,
                                          const std::string& command);
 
+/// What ssh's line about a changed host key has in it.
+inline constexpr std::string_view kHostKeyChanged = "HOST IDENTIFICATION HAS CHANGED";
+
 /// Maps the lines that ssh printed before it ended to a typed error: unknown host, refused,
 /// timeout, unreachable, busy, host key, authentication. `how`: the end of the process. Pure.
 Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines);

@@ -226,7 +226,8 @@ class RemoteTransport : public Transport {
   bool is_closed_ = false;
 };
 
-constexpr size_t kLinesKept = 8;
+// ssh says more than ten about a host key that has changed.
+constexpr size_t kLinesKept = 32;
 
 }  // namespace
 
@@ -239,7 +240,9 @@ std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, R
 void RemoteStderr::OnLine(const std::string& host, std::string_view said) {
   std::string line = ShownLine(said);
   const bool is_running = running_.contains(host);
-  Log(is_running ? LogLevel::kWarning : LogLevel::kInfo, "host " + host, "{}", line);
+  // Where changed keys are accepted, nothing fails that would tell it.
+  const bool is_warning = is_running || line.find(kHostKeyChanged) != std::string::npos;
+  Log(is_warning ? LogLevel::kWarning : LogLevel::kInfo, "host " + host, "{}", line);
   if (is_running) return;
   std::deque<std::string>& lines = lines_[host];
   lines.push_back(std::move(line));

@@ -86,6 +86,15 @@ Status CheckIdentity(const Setting<std::string>& identity) {
     return {ErrorCode::kFileUnreadable,
             fmt::format("private key {} ({}): {}", path, identity.origin(), ::strerror(errno))};
   }
+  if (!S_ISREG(info.st_mode)) {
+    return {ErrorCode::kFileUnreadable,
+            fmt::format("private key {} ({}): not a file", path, identity.origin())};
+  }
+  if (path.ends_with(".pub")) {
+    return {ErrorCode::kFileUnreadable,
+            fmt::format("private key {} ({}): that is the public one", path, identity.origin()),
+            "-i " + path.substr(0, path.size() - 4)};
+  }
   if (info.st_uid == ::geteuid() && (info.st_mode & 077) != 0) {
     return {
         ErrorCode::kFileUnreadable,
