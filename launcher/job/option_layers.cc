@@ -96,10 +96,13 @@ Status ReadVariable(const OptionKey& key, const Environment& environment, Option
 }
 
 /// horovodrun ignores `--output-filename "$DIRECTORY"` when DIRECTORY is empty. An empty
-/// `-H "$HOSTS"` is different: a job meant for a cluster must not start all its workers here.
+/// `-H "$HOSTS"` or `--hostfile "$FILE"` is different: a job meant for a cluster must not start all
+/// its workers here.
 bool IsEmptyForHorovod(const ParsedOption& option) {
   const OptionRow& row = *option.row;
-  return row.is_horovod && row.id != OptionId::kHosts && row.type == OptionType::kText &&
+  const bool says_where = row.id == OptionId::kHosts || row.id == OptionId::kHostfile ||
+                          row.id == OptionId::kHostDiscoveryScript;
+  return row.is_horovod && !says_where && row.type == OptionType::kText &&
          row.worker_variable.empty() && option.values.front().empty();
 }
 
@@ -133,6 +136,9 @@ constexpr size_t kMaxUnknownNamed = 5;
 void WarnOfUnknown(const Environment& environment, std::vector<std::string>* warnings) {
   std::vector<std::string> names;
   for (const OptionKey& key : AllKeys()) names.push_back(VariableOfKey(key.text));
+  for (const std::string_view name : kOwnVariables) {
+    if (name.find("COLLECTIVE") != std::string_view::npos) names.emplace_back(name);
+  }
   const std::vector<std::string_view> views(names.begin(), names.end());
   size_t count = 0;
   for (const auto& [name, value] : environment.values()) {

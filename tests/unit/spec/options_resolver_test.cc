@@ -170,7 +170,7 @@ TEST(ResolveRunTest, RefusesTwoThatExcludeEachOther) {
 
 TEST(ResolveRunTest, TakesAnEmptyWordAsNotGivenWhereHorovodrunDoes) {
   const Result<RunRequest> request =
-      SpecWorld().Resolve("-np 2 --output-filename= --hostfile= -i= --config-file= ./t");
+      SpecWorld().Resolve("-np 2 --output-filename= -i= --config-file= ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
   EXPECT_TRUE(request->spec.output_directory->empty());
   EXPECT_EQ(*request->spec.hosts, (HostList{{"localhost", 2}}));
@@ -179,6 +179,8 @@ TEST(ResolveRunTest, TakesAnEmptyWordAsNotGivenWhereHorovodrunDoes) {
 TEST(ResolveRunTest, AnEmptyListOfHostsIsNotThisMachine) {
   SpecWorld().ExpectRefused("-np 2 --hosts= ./t", "flag --hosts");
   SpecWorld().ExpectRefused("-np 2 -H a:2 -H= ./t", "flag -H");
+  SpecWorld().ExpectRefused("-np 2 --hostfile= ./t", "flag --hostfile");
+  SpecWorld().ExpectRefused("-np 2 --host-discovery-script= ./t", "flag --host-discovery-script");
 }
 
 TEST(ResolveRunTest, LetsTheLastOfARepeatedOptionWin) {
