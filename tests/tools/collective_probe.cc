@@ -153,10 +153,13 @@ class Calls {
     }
   }
 
-  // For another thread: returns while Repeat() is in a call of the kind, if possible in the middle.
+  // For another thread: returns while Repeat() is in a call of the kind, if possible in the middle,
+  // and all ranks have joined: they have passed a barrier.
   void AwaitMiddle() const {
     constexpr int kTries = 2000;
+    constexpr uint64_t kPastBarrier = 3;
     constexpr std::chrono::microseconds kWhile{100};  // few barriers take that long
+    while (marks_ < kPastBarrier) std::this_thread::sleep_for(kWhile);
     for (int i = 0;; ++i) {
       const uint64_t mark = marks_;
       std::this_thread::sleep_for(i < kTries ? kWhile : kWhile.zero());
@@ -229,7 +232,6 @@ int RunUntilEnd(CommunicatorOptions options, const std::string& kind, int victim
     std::thread killer;
     if (death != nullptr) {
       killer = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
         calls.AwaitMiddle();
         death->Now();
       });
