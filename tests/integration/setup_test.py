@@ -120,12 +120,52 @@ def test_a_clone_in_a_path_with_blanks_and_umlauts(machine, tmp_path):
     assert "quickstart: failed: cmake --preset release" in done.stderr
 
 
-def test_the_slowest_tests_are_told_before_the_closing_line(machine):
-    ctest = "1/2 Test  #1: base_test ....   Passed    0.61 sec\n" \
-            "2/2 Test #2: integration_x ...***Failed   12.20 sec\n\n" \
-            "50% tests passed, 1 tests failed out of 2\n\nTotal Test time (real) =  12.9 sec\n"
-    done = subprocess.run([ROOT / "tools/slowest.py", "5 s  1/5 packages"], input=ctest, text=True,
-                          capture_output=True, check=True)
-    lines = done.stdout.splitlines()
-    assert lines[-1] == "Total Test time (real) =  12.9 sec"
-    assert "  5 s  1/5 packages\n  12 s  test integration_x\n  1 s  test base_test\n" in done.stdout
+@pytest.fixture
+def check(machine, tmp_path):
+    """./check in a tree whose other scripts only say how they were called: check(commit, word, ...)."""
+    tree = tmp_path / "tree"
+    (tree / "tools").mkdir(parents=True)
+    for name in ("check", "tools/machine.sh"):
+        (tree / name).write_bytes((ROOT / name).read_bytes())
+        (tree / name).chmod(0o755)
+    for name in ("install_packages.sh", "horovod_env.sh", "ray_env.sh", "moto_env.sh", "other_pythons.sh", "run_tests.py"):
+        script = tree / "tools" / name
+        script.write_text('#!/bin/sh\necho "${0##*/} $*" >> "$CALLS"\n')
+        script.chmod(0o755)
+
+    def run(commit, *words):
+        return machine(tree / "check", *words, cwd=tree, git=f"echo {commit}", ctest="echo Test '#1: tsan'",
+                       cmake='[ "$1" = --version ] && echo cmake version 3.25.1 || echo "cmake $*" >> "$CALLS"')
+
+    return run
+
+
+@pytest.mark.parametrize("commit,words,left_out", [
+    ("0000003", [], "third_[^0]"), ("0000004", [], "third_[^1]"), ("fffffff", [], "third_[^0]"),
+    ("0000004", ["--fast"], "third_."), ("0000004", ["--all"], "none")])
+def test_the_commit_decides_which_third_of_the_rest_runs(check, machine, commit, words, left_out):
+    done = check(commit, *words)
+    assert done.returncode == 0, done.stderr
+    calls = machine.calls()
+    assert calls[-1].startswith("run_tests.py --build build/release --step ") and calls[-1].endswith(f" -LE ^{left_out}$")
+    assert calls.index("run_tests.py --begin") < calls.index("horovod_env.sh ")
+    assert ("cmake --build build/tsan --target threaded_tests" in calls) == (words != ["--fast"])
+
+
+def test_check_says_that_it_is_configured(check, machine):
+    done = check("0000000", "--configure")
+    assert done.returncode == 0 and done.stdout.splitlines()[-1].startswith("== done: ")
+    assert not any("run_tests.py" in call or "--build" in call for call in machine.calls())
+
+
+def test_check_names_its_options(check):
+    done = check("0000000", "--quick")
+    assert done.returncode == 2 and done.stderr == "usage: ./check [--all | --fast] [--configure]\n"
+
+
+def test_each_third_of_the_rest_has_its_share():
+    """Files of the rest exist, once each, and those that always run are the others."""
+    text = (ROOT / "tests/integration/CMakeLists.txt").read_text()
+    rest = re.search(r"^set\(rest ([^)]*)\)", text, re.M)[1].split()
+    files = {path.name[:-len("_test.py")] for path in (ROOT / "tests/integration").glob("*_test.py")}
+    assert len(rest) == len(set(rest)) and set(rest) < files
