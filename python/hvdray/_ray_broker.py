@@ -23,7 +23,7 @@ def the_ray() -> ModuleType:
     try:
         import ray  # type: ignore[import]
     except ImportError as error:
-        raise HvdrayError(f"Ray is not installed here: {error}", hint='pip install "hvdray[ray]"') from None
+        raise HvdrayError(f"Ray is not installed here: {error}", hint='pip install "ray>=2.40"') from None
     if not ray.is_initialized():
         ray.init()
     if ray._private.worker._global_node is None:
