@@ -53,17 +53,24 @@ bool IsOnLoopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr) != 0;
 }
 
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+/// Null: the name is unknown.
+AddressList LookUp(const std::string& host, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) found = nullptr;
+  return {found, &::freeaddrinfo};
+}
+
 bool IsThisMachineBy(const std::string& host, int lookup_flags) {
   if (host == "localhost") return true;
   std::array<char, 256> own{};
   if (::gethostname(own.data(), own.size() - 1) == 0 && host == own.data()) return true;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = lookup_flags;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+  const AddressList found = LookUp(host, lookup_flags);
+  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
     if (IsOnLoopback(entry->ai_addr) || IsOnAnInterface(entry->ai_addr)) return true;
   }
   return false;
@@ -89,6 +96,19 @@ std::vector<bool> AreThisMachine(const std::vector<std::string>& hosts, NameLook
   work();
   for (std::thread& thread : threads) thread.join();
   return {answers.begin(), answers.end()};
+}
+
+std::vector<std::string> AddressesOf(const std::string& host) {
+  std::vector<std::string> addresses;
+  const AddressList found = LookUp(host, 0);
+  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(entry->ai_addr, entry->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                      NI_NUMERICHOST) == 0) {
+      addresses.emplace_back(text.data());
+    }
+  }
+  return addresses;
 }
 
 }  // namespace hvdray

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a host in a list is the machine that hvdray runs on.
+// What the name of a host means on this machine: whether it is this machine, and its addresses.
 #ifndef HVDRAY_CLUSTER_THIS_MACHINE_H_
 #define HVDRAY_CLUSTER_THIS_MACHINE_H_
 
@@ -17,6 +17,9 @@ bool IsThisMachine(const std::string& host);
 enum class NameLookup : uint8_t { kNone, kSystem };
 /// IsThisMachine() for many hosts, in parallel; the result is in their order. Blocks.
 std::vector<bool> AreThisMachine(const std::vector<std::string>& hosts, NameLookup lookup);
+
+/// The addresses that `host` has for this machine, as text; empty: none is known. Blocks.
+std::vector<std::string> AddressesOf(const std::string& host);
 
 }  // namespace hvdray
 

@@ -14,7 +14,9 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cluster/this_machine.h"
 #include "cmd/cluster_file.h"
+#include "cmd/head_survey.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/job_ssh.h"
@@ -91,7 +93,29 @@ Result<ClusterNode> ResolveHead(const ClusterAccess& access) {
   return access.nodes.head;
 }
 
-Result<ClusterNode> ResolveNode(const ClusterAccess& access, const std::string& word) {
+const std::vector<RayMember>& FindMembers(ClusterAccess& access) {
+  if (access.members) return *access.members;
+  std::vector<RayMember>& members = access.members.emplace();
+  const ClusterNodes& nodes = access.nodes;
+  if (!nodes.head_status.ok()) return members;
+  Result<NodeSurvey> survey = SurveyHead(nodes.head.host, access.file.cluster_name, access.spec);
+  if (survey.ok()) {
+    for (const std::string& line : survey->members) {
+      if (auto member = ParseRayMember(line)) members.push_back(std::move(*member));
+    }
+  } else {
+    Log(LogLevel::kInfo, "ray", "{}", survey.status().message());
+  }
+  if (LookupOf(access.spec) == NameLookup::kNone) return members;
+  for (const ClusterNode& worker : nodes.workers) {
+    const std::string& name = worker.host.host;
+    if (std::ranges::find(members, name, &RayMember::address) != members.end()) continue;
+    for (std::string& ip : AddressesOf(name)) members.push_back({name, "", std::move(ip)});
+  }
+  return members;
+}
+
+Result<ClusterNode> ResolveNode(ClusterAccess& access, const std::string& word) {
   HVDRAY_ASSIGN_OR_RETURN(ClusterNode head, ResolveHead(access));
   const auto is_meant = [&word](const ClusterNode& node) {
     const HostSlots& host = node.host;
@@ -101,6 +125,13 @@ Result<ClusterNode> ResolveNode(const ClusterAccess& access, const std::string& 
   const std::vector<ClusterNode>& workers = access.nodes.workers;
   const auto found = std::ranges::find_if(workers, is_meant);
   if (found != workers.end()) return *found;
+  for (const RayMember& member : FindMembers(access)) {
+    if (member.ip != word && !IsNodeId(word, member.node_id)) continue;
+    if (member.address == head.host.host) return head;
+    for (const ClusterNode& worker : workers) {
+      if (member.address == worker.host.host) return worker;
+    }
+  }
   return Status(ErrorCode::kUsage, fmt::format("{}: no machine {}", access.path, ShownText(word)),
                 fmt::format("hvdray get-worker-ips {} lists them", access.path));
 }

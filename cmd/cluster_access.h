@@ -3,12 +3,14 @@
 #ifndef HVDRAY_CMD_CLUSTER_ACCESS_H_
 #define HVDRAY_CMD_CLUSTER_ACCESS_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/foreground_process.h"
+#include "cluster/ray/ray_members.h"
 #include "cluster/remote_command.h"
 #include "cmd/cluster_nodes.h"
 #include "cmd/ray_access.h"
@@ -23,6 +25,7 @@ struct ClusterAccess {
   ClusterSpec file;     ///< With the name of --cluster-name.
   JobSpec spec;         ///< How to log in, from the file and from options.
   ClusterNodes nodes;   ///< After FindNodes().
+  std::optional<std::vector<RayMember>> members;  ///< After FindMembers().
 };
 
 /// Whether a word of `status`, `logs` or `stop` means a cluster file: it ends in .yaml or .yml.
@@ -40,9 +43,13 @@ Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandReq
 Status FindNodes(ClusterAccess& access);
 /// The head. Errors: nodes.head_status.
 Result<ClusterNode> ResolveHead(const ClusterAccess& access);
-/// The machine with this address, in the cluster's network or from outside, or with this id of the
-/// cloud; the head for an empty word. Errors: also kUsage.
-Result<ClusterNode> ResolveNode(const ClusterAccess& access, const std::string& word);
+/// What is known of how Ray calls the machines: what `up` noted on the head, else the addresses
+/// that their names have here. Asks once; an answer that does not come is an empty one. Blocks.
+const std::vector<RayMember>& FindMembers(ClusterAccess& access);
+/// The machine with this address, in the cluster's network, from outside or for Ray, with this id
+/// of the cloud, or whose Ray node has this id; the head for an empty word. Blocks. Errors: also
+/// kUsage.
+Result<ClusterNode> ResolveNode(ClusterAccess& access, const std::string& word);
 
 // Running commands there.
 

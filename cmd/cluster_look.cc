@@ -38,6 +38,13 @@ Result<ClusterView> ClusterLook::LookAtRay() {
   return view;
 }
 
+/// Whether the head may know more than when it was asked last.
+bool ClusterLook::AreNodesNew(const ClusterView& view) {
+  std::set<std::string> ids;
+  for (const RayNode& node : view.cluster.nodes) ids.insert(node.id);
+  return std::exchange(seen_ids_, ids) != ids;
+}
+
 Result<ClusterView> ClusterLook::Look() {
   access_.nodes = {};
   Result<ClusterView> view = LookAtRay();
@@ -57,6 +64,11 @@ Result<ClusterView> ClusterLook::Look() {
     for (const ClusterNode& worker : nodes.workers) view->machines.push_back(worker.address);
   }
   for (const CloudNode& node : nodes.cloud) view->cloud.push_back(CloudMachineOf(node));
+  if (access_.members) view->members = *access_.members;
+  if (NeedsMembers(*view) && AreNodesNew(*view)) {
+    access_.members.reset();
+    view->members = FindMembers(access_);
+  }
   return view;
 }
 

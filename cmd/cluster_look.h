@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/result.h"
@@ -24,10 +26,12 @@ class ClusterLook {
 
  private:
   Result<ClusterView> LookAtRay();
+  bool AreNodesNew(const ClusterView& view);
 
   ClusterAccess access_;
   HeadLink link_;
-  std::optional<RayAccess> ray_;  // needs link_
+  std::optional<RayAccess> ray_;    // needs link_
+  std::set<std::string> seen_ids_;  // of Ray's nodes, when the head was asked for members
 };
 
 /// This moment in milliseconds since 1970, as in a ClusterView.

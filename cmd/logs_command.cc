@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "cluster/provider/cloud_hosts.h"
 #include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_members.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
 #include "cmd/job_logs.h"
@@ -27,20 +28,38 @@
 namespace hvdray {
 namespace {
 
-constexpr size_t kShortestId = 6;  // of a node, as its beginning
+/// The live node that `word` means; nullptr: none. Asks for members only where addresses do not do.
+const RayNode* LiveNodeOf(ClusterAccess& access, const std::vector<RayNode>& nodes,
+                          const std::string& word) {
+  for (const RayNode& node : nodes) {
+    if (IsNodeId(word, node.id) || (node.is_head && word == "head")) return &node;
+  }
+  const auto is_there = [&word](const RayNode& node) { return node.ip == word; };
+  const auto at = std::ranges::find_if(nodes, is_there);
+  if (at != nodes.end() && std::ranges::count_if(nodes, is_there) == 1) return &*at;
+  const Result<ClusterNode> machine = ResolveNode(access, word);
+  if (!machine.ok()) return at == nodes.end() ? nullptr : &*at;
+  std::vector<std::string> machines = {access.nodes.head.host.host};
+  for (const ClusterNode& worker : access.nodes.workers) machines.push_back(worker.host.host);
+  const auto place = std::ranges::find(machines, machine->host.host);
+  return MatchRayNodes(machines, 0, FindMembers(access),
+                       nodes)[static_cast<size_t>(place - machines.begin())];
+}
 
-Result<RayNode> NodeOf(DashboardClient& client, const ClusterAccess& access, std::string word) {
+Result<RayNode> NodeOf(DashboardClient& client, ClusterAccess& access, std::string word) {
   // Ray knows a cloud's machine by its internal address alone.
   const auto meant = std::ranges::find_if(
       access.nodes.cloud, [&word](const CloudNode& node) { return IsCalled(node, word); });
   if (meant != access.nodes.cloud.end()) word = meant->internal_address;
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayNode> nodes, client.Nodes());
-  for (const RayNode& node : nodes) {
-    const bool is_id = word.size() >= kShortestId && node.id.starts_with(word);
-    if (node.ip == word || is_id || (node.is_head && word == "head")) return node;
-  }
+  if (const RayNode* node = LiveNodeOf(access, nodes, word)) return *node;
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayLostNode> lost, client.LostNodes());
-  const auto died = std::ranges::find(lost, word, &RayLostNode::ip);
+  const auto died = std::ranges::find_if(lost, [&](const RayLostNode& node) {
+    return node.ip == word ||
+           std::ranges::any_of(FindMembers(access), [&](const RayMember& member) {
+             return member.address == word && member.node_id == node.id;
+           });
+  });
   if (died != lost.end()) {
     return Status(ErrorCode::kHostUnreachable,
                   fmt::format("node {} is dead, and with it what serves its logs: {}",

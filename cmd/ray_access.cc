@@ -79,6 +79,10 @@ bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec) {
   return are[0] || are[1];
 }
 
+bool IsHeadHere(const HostSlots& head, const JobSpec& spec) {
+  return head.address.host_key_alias.empty() && IsThisMachineCalled(head, spec);
+}
+
 const RawOption* SaidCluster(const CommandRequest& request) {
   for (const OptionId id : {OptionId::kRay, OptionId::kRayAddress, OptionId::kCluster}) {
     const RawOption* said = request.said.Find(id);
@@ -99,8 +103,7 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
                                      HeadLink& link) {
   const HostSlots& head = *cluster.head;
   const std::string& name = head.dial_name();
-  // Not in a cloud, whose network may have our address, too.
-  const bool is_here = head.address.host_key_alias.empty() && IsThisMachineCalled(head, spec);
+  const bool is_here = IsHeadHere(head, spec);
   std::vector<std::string> hosts;
   if (is_here || !cluster.is_dashboard_hidden) hosts.push_back(name);
   // By default Ray's dashboard listens on loopback only.

@@ -24,6 +24,9 @@ struct HeadLink {
 /// in name lookup.
 bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec);
 
+/// Whether it is reached without SSH. Not in a cloud, whose network may have our address, too.
+bool IsHeadHere(const HostSlots& head, const JobSpec& spec);
+
 /// The URL of the Ray on the head of a cluster file, reached directly or through SSH; `link` must
 /// last as long as its use; `cluster` has a head. See ResolverFiles::find_ray. If that Ray denies
 /// access, reads the head's own token over SSH. Blocks, for seconds at worst. A Ray that denies

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -260,10 +261,17 @@ std::string DeathText(const RayLostNode& node) {
   return node.why.empty() ? "Ray lost it" : ShownText(node.why, 200);
 }
 
+/// Whether it died on the machine with this address.
+bool IsOf(const ClusterView& view, const RayLostNode& node, const std::string& address) {
+  return node.ip == address || std::ranges::any_of(view.members, [&](const RayMember& member) {
+           return member.address == address && (member.node_id == node.id || member.ip == node.ip);
+         });
+}
+
 const RayLostNode* LastDeath(const ClusterView& view, const std::string& address) {
   const RayLostNode* last = nullptr;
   for (const RayLostNode& node : view.lost) {
-    if (node.ip == address) last = &node;
+    if (IsOf(view, node, address)) last = &node;
   }
   return last;
 }
@@ -362,17 +370,26 @@ void AddText(std::vector<std::string>& lines, std::string_view text) {
   for (const std::string_view line : LinesOf(text)) lines.emplace_back(line);
 }
 
-/// What Ray knows about the machine with this address.
-ClusterMachine MachineAt(const ClusterView& view, const std::string& address) {
+/// The nodes of view.machines, or of view.cloud.
+std::vector<const RayNode*> NodesOf(const ClusterView& view) {
+  std::vector<std::string> addresses = view.machines;
+  int head = addresses.empty() ? -1 : 0;
+  for (const CloudMachine& cloud : view.cloud) {
+    if (cloud.is_head && cloud.is_running) head = static_cast<int>(addresses.size());
+    addresses.push_back(cloud.address);
+  }
+  return MatchRayNodes(addresses, head, view.members, view.cluster.nodes);
+}
+
+/// What Ray knows about the machine with this address. `node`: nullptr if none lives there.
+ClusterMachine MachineAt(const ClusterView& view, const std::string& address, const RayNode* node) {
   ClusterMachine machine = {.address = address};
-  const std::vector<RayNode>& nodes = view.cluster.nodes;
-  const auto alive = std::ranges::find(nodes, address, &RayNode::ip);
   const RayLostNode* death = LastDeath(view, address);
   if (!view.ray_status.ok()) {
     machine.state = "unknown";
-  } else if (alive != nodes.end()) {
+  } else if (node != nullptr) {
     machine.state = "alive";
-    machine.node = &*alive;
+    machine.node = node;
   } else if (death != nullptr) {
     machine.state = "dead";
     machine.why = DeathText(*death);
@@ -384,8 +401,8 @@ ClusterMachine MachineAt(const ClusterView& view, const std::string& address) {
   return machine;
 }
 
-ClusterMachine MachineOf(const ClusterView& view, const CloudMachine& cloud) {
-  ClusterMachine machine = MachineAt(view, cloud.address);
+ClusterMachine MachineOf(const ClusterView& view, const CloudMachine& cloud, const RayNode* node) {
+  ClusterMachine machine = MachineAt(view, cloud.address, node);
   if (machine.node == nullptr && !cloud.is_running) {
     machine.state = cloud.state;
     machine.why.clear();
@@ -432,23 +449,27 @@ std::string RayStatusJson(const RaySnapshot& cluster) {
 std::vector<ClusterMachine> MachinesOf(const ClusterView& view) {
   std::vector<ClusterMachine> machines;
   const std::vector<RayNode>& nodes = view.cluster.nodes;
-  const auto is_listed = [&view](const std::string& address) {
-    return std::ranges::find(view.machines, address) != view.machines.end() ||
-           std::ranges::find(view.cloud, address, &CloudMachine::address) != view.cloud.end();
-  };
+  const std::vector<const RayNode*> matched = NodesOf(view);
   for (const std::string& address : view.machines) {
-    ClusterMachine& machine = machines.emplace_back(MachineAt(view, address));
+    ClusterMachine& machine =
+        machines.emplace_back(MachineAt(view, address, matched[machines.size()]));
     machine.is_head = machines.size() == 1;
   }
-  for (const CloudMachine& cloud : view.cloud) machines.push_back(MachineOf(view, cloud));
+  for (const CloudMachine& cloud : view.cloud) {
+    machines.push_back(MachineOf(view, cloud, matched[machines.size()]));
+  }
+  const size_t listed = machines.size();
   for (const RayNode& node : nodes) {
-    if (is_listed(node.ip)) continue;
+    if (std::ranges::find(matched, &node) != matched.end()) continue;
     machines.push_back(
         {.address = node.ip, .is_head = node.is_head, .state = "alive", .node = &node});
   }
   for (const RayLostNode& node : view.lost) {
+    const bool is_listed = std::any_of(
+        machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(listed),
+        [&](const ClusterMachine& machine) { return IsOf(view, node, machine.address); });
     const bool is_replaced = std::ranges::find(nodes, node.ip, &RayNode::ip) != nodes.end();
-    if (is_listed(node.ip) || is_replaced || view.now_ms - node.end_ms > kRecentMs) continue;
+    if (is_listed || is_replaced || view.now_ms - node.end_ms > kRecentMs) continue;
     if (&node != LastDeath(view, node.ip)) continue;
     machines.push_back({.address = node.ip,
                         .is_head = node.is_head,
@@ -457,6 +478,20 @@ std::vector<ClusterMachine> MachinesOf(const ClusterView& view) {
                         .end_ms = node.end_ms});
   }
   return machines;
+}
+
+bool NeedsMembers(const ClusterView& view) {
+  const std::vector<const RayNode*> matched = NodesOf(view);
+  std::set<std::string> ips;
+  bool is_any_left = false;
+  for (const RayNode& node : view.cluster.nodes) {
+    if (!ips.insert(node.ip).second) return true;
+    is_any_left |= std::ranges::find(matched, &node) == matched.end();
+  }
+  const std::vector<ClusterMachine> machines = MachinesOf(view);
+  const bool is_any_absent = std::ranges::any_of(
+      machines, [](const ClusterMachine& machine) { return machine.state == "absent"; });
+  return is_any_absent && (is_any_left || !view.lost.empty());
 }
 
 std::vector<std::string> ClusterViewLines(const ClusterView& view) {

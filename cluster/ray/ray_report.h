@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "cluster/ray/ray_facts.h"
+#include "cluster/ray/ray_members.h"
 #include "cluster/ray/ray_request.h"
 
 namespace hvdray {
@@ -45,6 +46,7 @@ struct ClusterView {
   std::string file;                   ///< Its path, as given.
   std::vector<std::string> machines;  ///< Addresses, the head's first; empty: the provider knows.
   std::vector<CloudMachine> cloud;    ///< Instead of `machines`, where a cloud has them.
+  std::vector<RayMember> members;     ///< What is known of them besides.
   int64_t now_ms = 0;                 ///< Since 1970.
   Status ray_status;                  ///< Not ok: why Ray said nothing, so all below is empty.
   RaySnapshot cluster;
@@ -69,6 +71,10 @@ struct ClusterMachine {
 /// The machines of the file or the cloud, in their order, then further live nodes, then nodes that
 /// died in the last ten minutes where nothing replaced them.
 std::vector<ClusterMachine> MachinesOf(const ClusterView& view);
+
+/// Whether view.members may tell more: machines and nodes are left without each other, or share an
+/// address.
+bool NeedsMembers(const ClusterView& view);
 
 /// Machines with use or reason, waiting requests with reasons, jobs, the autoscaler's work: lines
 /// without their ends.

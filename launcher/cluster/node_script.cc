@@ -410,6 +410,7 @@ survey)
   pids=$(ours)
   echo "@processes $(echo $pids | wc -w)"
   [ ! -f "$dir/head" ] || echo "@head $(cat "$dir/head")"
+  [ ! -f "$dir/members" ] || sed 's/^/@member /' "$dir/members"
   [ -z "$(running '[^ ]*/gcs/gcs_server' "$pids")" ] || echo "@gcs"
   for file in $(raylet_of "$pids"); do
     tr '\0' '\n' <"$file" 2>/dev/null |
@@ -625,6 +626,11 @@ watch)
   until sudo -n shutdown -h now || shutdown -h now; do nap 5; done
   exit 0
   ;;
+members)
+  lock
+  printf '%s\n' "$@" >"$dir/members.new" && mv "$dir/members.new" "$dir/members" ||
+    fail "cannot write $dir/members"
+  ;;
 nodes | drain)
   files=$(running '.*/dashboard/dashboard\.py' "$(ours)")
   [ -n "$files" ] || look_at_box
@@ -735,6 +741,7 @@ NodeSurvey ParseSurvey(std::string_view output) {
     if (key == "lease_ended") survey.has_lease_ended = true;
     if (key == "at_work") survey.at_work = value;
     if (key == "head") survey.joined_head = value;
+    if (key == "member") survey.members.emplace_back(value);
   });
   return survey;
 }

@@ -8,6 +8,7 @@
 //   head         the head that its Ray joined
 //   container    the engine of the container, its id, and the hash of what it was started with
 //   lease        its end and what follows then: stay or poweroff
+//   members      of a head: the nodes of its Ray, "ADDRESS RAYS_ID RAYS_ADDRESS" a line
 //   lease-watch  this script, for the process that waits for that end; its pid is in `watcher`
 // Every process of the node's Ray has HVDRAY_NODE=NAME/ADDRESS in its environment or descends from
 // one that has: so `down` ends only this cluster's Ray.
@@ -66,6 +67,7 @@ struct ScriptPlace {
 ///   lease END|0 stay|poweroff   lets the node end itself at END (lease.h), as `end` does, and then
 ///                       power off; 0: takes that back
 ///   nodes               on the head: all nodes that Ray has; see ParseJoinedNodes()
+///   members LINE…       on the head: notes which node runs on which machine, for `survey`
 ///   drain SECONDS       on the head: stops all of Ray's jobs and waits until they have ended, so
 ///                       long at most; see ParseDrained()
 std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_view verb,
@@ -86,8 +88,9 @@ struct NodeSurvey {
   std::string joined_head;  ///< The head that it was started for; empty: it is a head.
   int64_t lease = 0;        ///< Its end; 0: none.
   bool is_lease_watched = false;
-  bool has_lease_ended = false;  ///< And nobody has set or taken back one since.
-  std::string at_work;           ///< The other `up` that has claimed it, if asked; empty: none.
+  bool has_lease_ended = false;      ///< And nobody has set or taken back one since.
+  std::string at_work;               ///< The other `up` that has claimed it, if asked; empty: none.
+  std::vector<std::string> members;  ///< Of a head: lines that the last `up` noted.
 };
 NodeSurvey ParseSurvey(std::string_view output);
 

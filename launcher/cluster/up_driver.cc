@@ -204,7 +204,10 @@ void UpDriver::On(const cluster_event::LoggedIn& fact) {
 void UpDriver::On(const cluster_event::Lost& fact) {
   const auto index = static_cast<size_t>(fact.node);
   Node& node = nodes_[index];
-  if (IsHead(index)) is_asking_ = false;
+  if (IsHead(index)) {
+    is_asking_ = is_noting_ = false;
+    is_head_lost_ = node.state != UpState::kLoggingIn;
+  }
   if (node.state == UpState::kFailed) return;
   if (node.state == UpState::kUp) {
     // Its part is done, but only the head's agent can say who has joined.
@@ -250,6 +253,7 @@ void UpDriver::On(const event::Tick& /*fact*/) {
 void UpDriver::On(const cluster_event::Done& fact) {
   const auto node = static_cast<size_t>(fact.node);
   if (IsHead(node) && std::exchange(is_asking_, false)) return OnNodes(fact.result);
+  if (IsHead(node) && std::exchange(is_noting_, false)) return OnMembersNoted(fact.result);
   switch (nodes_[node].state) {
     case UpState::kLooking:
       return OnLooked(node, fact.result);
@@ -279,6 +283,7 @@ void UpDriver::OnLooked(size_t index, const TaskResult& result) {
   if (!result.is_success()) return Fail(index, FailureOf("look at the node", result));
   node.survey = ParseSurvey(result.output);
   node.found_processes = node.survey.processes;
+  if (IsHead(index)) members_ = node.survey.members;
   if (!node.survey.at_work.empty()) {
     return Fail(index, {ErrorCode::kNodeSetupFailed,
                         "another hvdray up is at work there: " + node.survey.at_work,
@@ -303,7 +308,7 @@ void UpDriver::OnLooked(size_t index, const TaskResult& result) {
 }
 
 void UpDriver::AskForNodes() {
-  if (is_asking_) return;
+  if (is_asking_ || is_noting_) return;
   is_asking_ = true;
   Call(0, "nodes");
 }
@@ -750,6 +755,48 @@ void UpDriver::NoteJoined(const JoinedNodes& nodes) {
     }
   }
   if (IsAnyAt(UpState::kJoining)) ask_at_ = now_ + policy_.join_pause;
+  NoteMembers();
+  FinishIfOver();
+}
+
+// ---- which node runs on which machine
+
+std::vector<std::string> UpDriver::MembersNow() const {
+  std::vector<std::string> members = members_;
+  for (const Node& node : nodes_) {
+    if (node.state != UpState::kUp || node.survey.ray_node.empty()) continue;
+    const std::string name = node.plan.address + " ";
+    const std::string& ip = node.survey.address;
+    std::string line = name + node.survey.ray_node + " " + (ip.empty() ? "-" : ip);
+    const auto known = std::ranges::find_if(
+        members, [&name](const std::string& member) { return member.starts_with(name); });
+    if (known == members.end()) {
+      members.push_back(std::move(line));
+    } else {
+      *known = std::move(line);
+    }
+  }
+  return members;
+}
+
+/// Whether the head is told something new. It keeps that for those who have only Ray's addresses
+/// and the file's, which may differ.
+bool UpDriver::NoteMembers() {
+  if (!IsHeadUp() || is_head_lost_ || is_asking_ || is_noting_) return false;
+  std::vector<std::string> members = MembersNow();
+  if (members == members_) return false;
+  members_ = std::move(members);
+  is_noting_ = true;
+  Call(0, "members", members_);
+  return true;
+}
+
+void UpDriver::OnMembersNoted(const TaskResult& result) {
+  // The cluster is up all the same, and where addresses are equal nobody needs it.
+  if (!result.is_success()) {
+    Say(0, FailureOf("note which nodes are Ray's", result).message());
+  }
+  if (IsAnyAt(UpState::kJoining)) AskForNodes();
   FinishIfOver();
 }
 
@@ -810,7 +857,7 @@ void UpDriver::FinishIfOver() {
   if (is_over_ || !is_planned_) return;
   const bool is_all_ended =
       std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return IsEnd(node.state); });
-  if (!is_all_ended) return;
+  if (!is_all_ended || is_noting_ || NoteMembers()) return;
   is_over_ = true;
   effects_.emplace_back(cluster_effect::Finish{IsAnyAt(UpState::kFailed) ? kHvdrayFailed : 0});
 }

@@ -153,6 +153,9 @@ class UpDriver final : public ClusterDriver {
   void FailStep(size_t node, const NodeStep& step, const TaskResult& result);
   Status StepFailure(const NodeStep& step, const TaskResult& result) const;
   void FinishIfOver();
+  std::vector<std::string> MembersNow() const;
+  bool NoteMembers();
+  void OnMembersNoted(const TaskResult& result);
 
   void Enter(size_t index, UpState next);
   void Run(size_t node, NodeTask task);
@@ -175,7 +178,10 @@ class UpDriver final : public ClusterDriver {
   int64_t ended_lease_ = 0;  ///< The latest end found that is over.
   bool is_planned_ = false;  ///< All nodes were looked at.
   bool is_working_ = false;
-  bool is_asking_ = false;  ///< The head is busy with `nodes`.
+  std::vector<std::string> members_;  ///< What the head has noted.
+  bool is_asking_ = false;            ///< The head is busy with `nodes`.
+  bool is_noting_ = false;            ///< The head is busy with `members`.
+  bool is_head_lost_ = false;
   bool is_head_listening_ = false;
   bool is_over_ = false;
   std::optional<TimePoint> ask_at_;

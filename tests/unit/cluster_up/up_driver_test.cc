@@ -31,6 +31,7 @@ struct SimNode {
   std::string container;  // what it was started with; empty: none runs
   std::string version = "2.60.0";
   std::vector<std::string> done;  // commands, in order
+  std::vector<std::string> members;
 };
 
 struct SimCluster {
@@ -187,7 +188,9 @@ class Sim {
       result.output += fmt::format("@processes {}\n", node.ray.empty() ? 0 : 9);
       if (!node.ray.empty()) result.output += "@node " + node.ray + "\n";
       if (!node.ray.empty() && index == 0) result.output += "@gcs\n";
+      if (!node.ray.empty()) result.output += "@address 10.99." + node.ray + "\n";
       if (!node.joined.empty()) result.output += "@head " + node.joined + "\n";
+      for (const std::string& line : node.members) result.output += "@member " + line + "\n";
       if (node.lease != 0) result.output += fmt::format("@lease {}\n", node.lease);
       if (node.is_watched) result.output += "@watched\n";
       if (node.has_lease_ended) result.output += "@lease_ended\n";
@@ -206,6 +209,9 @@ class Sim {
     } else if (task.verb == "nodes") {
       result.output = "@dashboard 8265\n";
       for (const std::string& id : cluster_.alive) result.output += "@alive " + id + " x\n";
+    } else if (task.verb == "members") {
+      EXPECT_EQ(index, 0U);
+      node.members = task.arguments;
     } else if (task.verb == "mark") {
       Record(node, task);
     } else if (task.verb == "token") {
@@ -363,6 +369,30 @@ TEST(UpDriverTest, ASecondRunDoesNothingAndAsksNothing) {
   EXPECT_EQ(sim.asked(), 0);
   for (const SimNode& node : cluster.nodes) EXPECT_TRUE(node.done.empty());
   EXPECT_EQ(cluster.starts, 3);
+}
+
+TEST(UpDriverTest, TheHeadKeepsWhichNodeRunsOnWhichMachine) {
+  SimCluster cluster(3);
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  const auto expected = [&cluster] {
+    std::vector<std::string> lines;
+    for (const SimNode& node : cluster.nodes) {
+      lines.push_back(fmt::format("{0} {1} 10.99.{1}", node.address, node.ray));
+    }
+    return lines;
+  };
+  EXPECT_EQ(cluster.nodes[0].members, expected());
+  cluster.alive.erase(cluster.nodes[2].ray);
+  cluster.nodes[2].ray.clear();
+  ASSERT_EQ(Sim(cluster, kYes).Run(), 0);
+  EXPECT_EQ(cluster.nodes[0].members, expected());
+  // Of a cluster that an older build has started.
+  cluster.nodes[0].members.clear();
+  ASSERT_EQ(Sim(cluster).Run(), 0);
+  EXPECT_EQ(cluster.nodes[0].members, expected());
+  cluster.nodes[0].members.clear();
+  ASSERT_EQ(Sim(cluster, {.is_dry_run = true}).Run(), 0);
+  EXPECT_TRUE(cluster.nodes[0].members.empty());
 }
 
 TEST(UpDriverTest, AWorkerWhoseRayDiedIsTheOnlyOneStarted) {

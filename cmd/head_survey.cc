@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/head_survey.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "cluster/foreground_process.h"
+#include "cluster/remote_command.h"
+#include "cmd/host_access.h"
+#include "cmd/ray_access.h"
+
+namespace hvdray {
+
+Result<NodeSurvey> SurveyHead(const HostSlots& head, const std::string& name, const JobSpec& spec) {
+  const ScriptPlace place = {.cluster = name, .node = head.host};
+  const std::vector<std::string> words = ScriptCommand(place, "survey");
+  const Duration limit = SshConnectTimeoutOf(spec);
+  Result<CapturedRun> said =
+      IsHeadHere(head, spec)
+          ? RunForOutput(words, /*input=*/"", limit)
+          : RunOverSshForOutput(OpensshOptionsFor(spec, head), head.dial_name(),
+                                "exec " + QuotedWords(words), /*input=*/"", limit);
+  if (!said.ok()) return std::move(said).status().WithContext("look at the head");
+  if (said->exit_code == 0) return ParseSurvey(said->output);
+  return Status(
+      ErrorCode::kHostUnreachable,
+      "look at the head: " +
+          (said->error_lines.empty() ? "no answer" : ShownText(said->error_lines.back())));
+}
+
+}  // namespace hvdray

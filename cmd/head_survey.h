@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the head of a cluster that runs says of itself and its nodes.
+#ifndef HVDRAY_CMD_HEAD_SURVEY_H_
+#define HVDRAY_CMD_HEAD_SURVEY_H_
+
+#include <string>
+
+#include "base/result.h"
+#include "launcher/cluster/node_script.h"
+#include "launcher/job/job_spec.h"
+
+namespace hvdray {
+
+/// Asks `head` over SSH, or here if it is this machine, what runs there of the cluster `name`.
+/// Changes nothing there. Blocks. Errors: those of RunOverSshForOutput(), kHostUnreachable with
+/// what the head said.
+Result<NodeSurvey> SurveyHead(const HostSlots& head, const std::string& name, const JobSpec& spec);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_HEAD_SURVEY_H_

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters from a file on four sshd hosts with a pretended Ray: machines that Ray knows under other addresses than the
+file, dashboards that are elsewhere or nowhere, and start commands of all kinds."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+import pretend_ray_command
+from make_hosts import Hosts
+
+NODES = ("h1", "h2", "h3")
+
+
+class Cluster:
+    """The hosts, a cluster file for them, and hvdray at the launcher's place."""
+
+    def __init__(self, hosts, binary, folder):
+        self.hosts, self.binary, self.folder = hosts, binary, folder
+        self.bin = pretend_ray_command.install(folder / "ray")
+        self.name = f"names-{os.getpid()}"
+        self.address = {name: host.address for name, host in hosts.hosts.items()}
+        self.ip = {name: f"10.99.0.{number}" for number, name in enumerate(NODES, 1)}
+        for name in NODES:
+            self.use_ray(name)
+            result = hosts.run(["ip", "address", "add", f"{self.ip[name]}/32", "dev", "lo"], on=name)
+            assert result.returncode == 0, result.stderr
+
+    def home(self, name):
+        return self.hosts.folder(name) / "home"
+
+    def use_ray(self, name, is_on_path=True, ip=None):
+        """ip: what Ray calls the machine; not what the file does."""
+        path = f"export PATH={self.bin}:$PATH\n" if is_on_path else ""
+        (self.home(name) / ".bashrc").write_text(
+            f"{path}export PYTHONPATH={self.bin}/../lib PRETENDED_IP={ip or self.ip[name]}\n")
+
+    def write(self, head="h1", workers=("h2", "h3"), **replaced):
+        lines = {
+            "cluster_name": self.name,
+            "provider": f"{{type: local, head_ip: {head}, worker_ips: [{', '.join(workers)}]}}",
+            "auth": "{ssh_user: root}",
+            "head_start_ray_commands": "[ray stop, ray start --head]",
+            "worker_start_ray_commands": "[ray stop, 'ray start --address=$RAY_HEAD_IP:6379']", **replaced}
+        (self.folder / "cluster.yaml").write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
+
+    def go(self, *words, code=0):
+        result = self.hosts.run([self.binary, *words], cwd=str(self.folder), timeout=300)
+        assert result.returncode == code, result.stdout + result.stderr
+        return result
+
+    def up(self, *words, code=0):
+        return self.go("up", "--yes", "cluster.yaml", *words, code=code)
+
+    def machines(self):
+        """Address -> state, by `status`."""
+        view = json.loads(self.go("status", "cluster.yaml", "--json").stdout)
+        return {machine["address"]: machine["state"] for machine in view["machines"]}
+
+    def calls(self, name):
+        path = self.home(name) / "ray-calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture(scope="module")
+def made(request, tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("hosts need root: network namespaces, mounts, sshd")
+    binary = os.path.abspath(os.path.join(request.config.getoption("--bin-dir"), "hvdray"))
+    with Hosts(count=len(NODES)) as hosts:
+        yield Cluster(hosts, binary, tmp_path_factory.mktemp("cluster"))
+
+
+@pytest.fixture
+def cluster(made):
+    """Without Ray on it, before and after."""
+    yield made
+    made.hosts.run([made.binary, "down", "--yes", "cluster.yaml"], cwd=str(made.folder), timeout=300)
+    leftovers = made.hosts.leftovers(within=30)
+    made.hosts.kill_leftovers()
+    for name in NODES:
+        made.use_ray(name)
+        (made.home(name) / "ray-calls").unlink(missing_ok=True)
+        subprocess.run(["rm", "-rf", made.home(name) / ".hvdray"], check=True)
+    assert not leftovers, f"left running: {leftovers}"
+
+
+def test_a_machine_is_the_node_that_runs_on_it_whatever_ray_calls_it(cluster):
+    cluster.write()
+    cluster.up()
+    assert cluster.machines() == {"h1": "alive", "h2": "alive", "h3": "alive"}
+    view = json.loads(cluster.go("status", "cluster.yaml", "--json").stdout)
+    node = next(machine["node_id"] for machine in view["machines"] if machine["address"] == "h2")
+    for word in ("h2", cluster.ip["h2"], node, node[:8]):
+        assert cluster.go("logs", "cluster.yaml", word).stdout == f"log-of-{node}\n"
+        said = cluster.go("exec", "--node-ip", word, "cluster.yaml", "hostname").stdout
+        assert said == "h2\n"
+    assert "no machine 10.99.0.9" in cluster.go("exec", "--node-ip", "10.99.0.9", "cluster.yaml", "true", code=2).stderr
+    raylet = next(pid for pid, line in cluster.hosts.processes("h2").items() if "--node_id=" in line)
+    os.kill(raylet, signal.SIGKILL)
+    while cluster.machines()["h2"] == "alive":
+        pass
+    assert cluster.machines() == {"h1": "alive", "h2": "dead", "h3": "alive"}
+    assert "node h2 is dead" in cluster.go("logs", "cluster.yaml", "h2", code=2).stderr
+
+
+def test_where_nobody_has_asked_a_name_is_the_addresses_that_it_has_here(cluster):
+    for name in NODES:
+        cluster.use_ray(name, ip=cluster.address[name])
+    cluster.write()
+    cluster.up()
+    (members,) = cluster.home("h1").glob(".hvdray/clusters/*/*/members")
+    members.unlink()
+    assert cluster.machines() == {"h1": "alive", "h2": "alive", "h3": "alive"}
+    assert cluster.go("exec", "--node-ip", cluster.address["h3"], "cluster.yaml", "hostname").stdout == "h3\n"
+    cluster.up()
+    assert len(members.read_text().splitlines()) == 3, "noted by an up that had nothing else to do"
