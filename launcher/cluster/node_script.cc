@@ -570,11 +570,11 @@ token)
 versions)
   if [ -n "$box" ]; then
     need_box
-    inside versions </dev/null
+    inside versions "$@" </dev/null
     exit
   fi
-  user_line '
-    ray=$(command -v ray) || { echo "@ray"; exit 0; }
+  user_line "$1
+    ray=\$(command -v $2)"' || { echo "@ray"; exit 0; }
     python=$(sed -n "1s/^#! *//p" "$ray" 2>/dev/null)
     case $python in *python*) ;; *) python=python3 ;; esac
     $python -c "

@@ -61,7 +61,8 @@ struct ScriptPlace {
 ///                       copied to the same place in the container, if there is one
 ///   token keep|set      reads a token from stdin and stores it; keep: unless there is one. Prints
 ///                       the stored one; see ParseToken()
-///   versions            of Ray and its Python; see ParseVersions()
+///   versions BEFORE PROGRAM   of the Ray that PROGRAM, a word of the shell, is after the lines
+///                       BEFORE, and of its Python; see ParseVersions()
 ///   stop                ends the node's Ray; see ParseStopped()
 ///   end                 and its container and its lease
 ///   lease END|0 stay|poweroff   lets the node end itself at END (lease.h), as `end` does, and then

@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/text.h"
 #include "launcher/cluster/bootstrap_config.h"
+#include "launcher/cluster/start_line.h"
 
 namespace hvdray {
 namespace {
@@ -35,6 +36,15 @@ std::string ChainedHash(std::string_view before, StepKind kind, std::string_view
   AddPart(sum, NameOf(kind));
   AddPart(sum, content);
   return Hex(sum.Finish());
+}
+
+/// The user's commands without `ray stop`.
+std::vector<std::string> RayKept(const std::vector<std::string>& commands) {
+  std::vector<std::string> kept;
+  for (const std::string& command : commands) {
+    if (!IsRayStop(command)) kept.push_back(WithoutRayStop(command));
+  }
+  return kept;
 }
 
 void Append(std::vector<NodeStep>& steps, StepKind kind, const std::vector<std::string>& commands,
@@ -199,14 +209,6 @@ std::string StepText(const NodeStep& step) {
   return fmt::format("{}{}: {}", NameOf(step.kind), place, ShownText(step.command, kShownCommand));
 }
 
-bool IsRayStop(std::string_view command) {
-  const std::vector<std::string_view> words = BlankSeparated(Trimmed(command));
-  if (words.size() < 2 || words[0] != "ray" || words[1] != "stop") return false;
-  return std::all_of(words.begin() + 2, words.end(), [](std::string_view word) {
-    return word == "-f" || word == "--force" || word == "||" || word == "true";
-  });
-}
-
 std::string HostMountsOf(std::string_view cluster) {
   return fmt::format(".hvdray/clusters/{}/mounts", cluster);
 }
@@ -216,20 +218,17 @@ std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, const StepFacts& fa
   if (!setup.file_mounts.empty()) {
     Append(steps, StepKind::kFiles, {MountsText(setup)}, facts.files_hash);
   }
-  Append(steps, StepKind::kInitialization, setup.initialization_commands, "");
+  Append(steps, StepKind::kInitialization, RayKept(setup.initialization_commands), "");
   if (setup.container) AppendContainer(steps, setup, facts.host_mounts);
   if (!facts.bootstrap_hash.empty()) {
     // Before the set-up, as with Ray: commands change the owner of these files, for example.
     Append(steps, StepKind::kBootstrap, {"its configuration and key"}, facts.bootstrap_hash);
     steps.back().arguments = {std::string(kBootstrapConfigName), std::string(kBootstrapKeyName)};
   }
-  Append(steps, StepKind::kSetup, setup.setup_commands, "");
-  std::vector<std::string> starts;
-  std::copy_if(setup.start_commands.begin(), setup.start_commands.end(), std::back_inserter(starts),
-               [](const std::string& command) { return !IsRayStop(command); });
+  Append(steps, StepKind::kSetup, RayKept(setup.setup_commands), "");
   std::string besides = facts.head;
   for (const std::string& setting : facts.exports) besides += "\n" + setting;
-  Append(steps, StepKind::kStart, starts, besides);
+  Append(steps, StepKind::kStart, RayKept(setup.start_commands), besides);
   return steps;
 }
 

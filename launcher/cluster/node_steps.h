@@ -51,8 +51,8 @@ struct StepFacts {
   std::string host_mounts;           ///< HostMountsOf() the cluster, where setup has a container.
 };
 
-/// All steps of a node. Leaves out start commands that only stop Ray: hvdray ends the Ray of this
-/// cluster itself, not every Ray of the machine.
+/// All steps of a node. Leaves `ray stop` out of its commands: hvdray ends the Ray of this cluster
+/// itself, not every Ray of the machine.
 std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, const StepFacts& facts);
 
 /// How many of `steps` a node has done that recorded these hashes.
@@ -61,9 +61,6 @@ size_t CountDone(std::span<const NodeStep> steps, std::span<const std::string> r
 const NodeStep* FindContainer(std::span<const NodeStep> steps);
 /// Index of the first kStart step; steps.size() without one.
 size_t FirstStart(std::span<const NodeStep> steps);
-
-/// True for `ray stop` with or without its options.
-bool IsRayStop(std::string_view command);
 
 /// The mounts as directories to copy. A mounted file becomes a directory with that one entry. Where
 /// a file's name differs there, `renamed` is a directory of ours that has it under the new name.

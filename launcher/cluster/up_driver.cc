@@ -132,7 +132,9 @@ std::optional<TimePoint> UpDriver::NextDeadline() const {
   if (is_over_) return std::nullopt;
   std::optional<TimePoint> next = ask_at_;
   for (const Node& node : nodes_) {
-    if (node.try_at && (!next || *node.try_at < *next)) next = node.try_at;
+    for (const std::optional<TimePoint>& at : {node.try_at, node.look_at}) {
+      if (at && (!next || *at < *next)) next = at;
+    }
   }
   return next;
 }
@@ -240,6 +242,10 @@ void UpDriver::On(const cluster_event::Lost& fact) {
 void UpDriver::On(const event::Tick& /*fact*/) {
   for (size_t index = 0; index < nodes_.size(); ++index) {
     Node& node = nodes_[index];
+    if (node.look_at && *node.look_at <= now_) {
+      node.look_at.reset();
+      if (node.state == UpState::kStarting) Call(index, "survey");
+    }
     if (!node.try_at || *node.try_at > now_) continue;
     node.try_at.reset();
     effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
@@ -494,8 +500,7 @@ void UpDriver::WorkOn(size_t index) {
   } else if (IsHead(index) && is_any_starting) {
     // Workers need its versions and its token.
     node.set_up = now_;
-    Enter(index, UpState::kChecking);
-    Call(index, "versions");
+    CheckVersions(index);
   } else {
     node.set_up = now_;
     EnterUp(index);
@@ -586,8 +591,22 @@ void UpDriver::EndSetUp(size_t index) {
   node.set_up = now_;
   // With --no-restart, only the set-up changed.
   if (!node.is_restarting && !IsHead(index)) return EnterUp(index);
+  CheckVersions(index);
+}
+
+/// Where the text of the start commands does not tell which Ray they start, they themselves show
+/// it.
+void UpDriver::CheckVersions(size_t index) {
+  Node& node = nodes_[index];
   Enter(index, UpState::kChecking);
-  Call(index, "versions");
+  for (size_t step = FirstStart(node.plan.steps); step < node.plan.steps.size(); ++step) {
+    std::optional<RayReach> reach = ReachOfRay(node.plan.steps[step].command);
+    if (!reach) continue;
+    node.reach = std::move(*reach);
+    return Call(index, "versions", {node.reach.before, node.reach.program});
+  }
+  Enter(index, UpState::kForHead);
+  OfferStart(index);
 }
 
 void UpDriver::OnVersions(size_t index, const TaskResult& result) {
@@ -597,8 +616,15 @@ void UpDriver::OnVersions(size_t index, const TaskResult& result) {
     return Fail(index, FailureOf("ask for Ray's version", result));
   }
   if (node.versions->ray.empty()) {
-    return Fail(index, {ErrorCode::kNodeSetupFailed, "no Ray: 'ray' is not on the PATH there",
-                        "install it by setup_commands: pip install \"ray[default]\""});
+    if (node.reach.is_certain) {
+      const std::string& program = node.reach.program;
+      const bool is_path = program.find('/') != std::string::npos;
+      return Fail(index, {ErrorCode::kNodeSetupFailed,
+                          fmt::format("no Ray: '{}' is not {} there", program,
+                                      is_path ? "a program" : "on the PATH"),
+                          "install it by setup_commands: pip install \"ray[default]\""});
+    }
+    node.versions.reset();
   }
   Enter(index, UpState::kForHead);
   OfferStart(index);
@@ -614,7 +640,7 @@ void UpDriver::OfferStart(size_t index) {
     return NextStartStage(index, StartStage::kStop);
   }
   if (!IsHeadOpen()) return;
-  if (node.versions != head().versions) {
+  if (node.versions && head().versions && node.versions != head().versions) {
     const RayVersions& ours = *node.versions;
     const RayVersions& heads = *head().versions;
     return Fail(index,
@@ -720,24 +746,32 @@ void UpDriver::OnStartStage(size_t index, const TaskResult& result) {
       NoteStepDone(index, result);
       if (++node.step < node.plan.steps.size()) return RunStep(index);
       return NextStartStage(index, StartStage::kLook);
-    case StartStage::kLook: {
-      if (!result.is_success()) return Fail(index, FailureOf("look at its Ray", result));
-      node.survey = ParseSurvey(result.output);
-      const bool is_there =
-          !node.survey.ray_node.empty() && (!IsHead(index) || node.survey.has_gcs);
-      if (!is_there) {
-        return Fail(index, {ErrorCode::kNodeSetupFailed,
-                            "its start commands ended without an error, but no Ray runs",
-                            "look there at /tmp/ray/session_latest/logs"});
-      }
-      node.started = now_;
-      Note(cluster_note::RayStarted{static_cast<int>(index)});
-      Enter(index, UpState::kJoining);
-      // Until the head's own start is over, it does nothing else.
-      if (head().state != UpState::kStarting) AskForNodes();
+    case StartStage::kLook:
+      return OnStarted(index, result);
+  }
+}
+
+void UpDriver::OnStarted(size_t index, const TaskResult& result) {
+  Node& node = nodes_[index];
+  if (!result.is_success()) return Fail(index, FailureOf("look at its Ray", result));
+  node.survey = ParseSurvey(result.output);
+  const bool is_there = !node.survey.ray_node.empty() && (!IsHead(index) || node.survey.has_gcs);
+  if (!is_there) {
+    // A command may leave something behind it that starts Ray: `nohup ray start … &`.
+    if (!node.look_until) node.look_until = now_ + policy_.join_limit;
+    if (node.survey.processes > 0 && now_ < *node.look_until) {
+      node.look_at = now_ + policy_.join_pause;
       return;
     }
+    return Fail(index, {ErrorCode::kNodeSetupFailed,
+                        "its start commands ended without an error, but no Ray runs",
+                        "look there at /tmp/ray/session_latest/logs"});
   }
+  node.started = now_;
+  Note(cluster_note::RayStarted{static_cast<int>(index)});
+  Enter(index, UpState::kJoining);
+  // Until the head's own start is over, it does nothing else.
+  if (head().state != UpState::kStarting) AskForNodes();
 }
 
 void UpDriver::NoteJoined(const JoinedNodes& nodes) {

@@ -16,6 +16,7 @@
 #include "launcher/cluster/cluster_driver.h"
 #include "launcher/cluster/node_script.h"
 #include "launcher/cluster/node_steps.h"
+#include "launcher/cluster/start_line.h"
 
 namespace hvdray {
 
@@ -102,7 +103,10 @@ class UpDriver final : public ClusterDriver {
     bool is_restarting = false;  ///< Its Ray is to be started, after the former is ended.
     size_t step = 0;
     bool is_marking = false;  ///< Its files are copied; recording that.
+    RayReach reach;           ///< Of its start commands, in kChecking.
     std::optional<TimePoint> try_at;
+    std::optional<TimePoint> look_at;     ///< In kLook: again, because its Ray still starts.
+    std::optional<TimePoint> look_until;  ///< No longer.
     std::optional<RayVersions> versions;
     std::vector<StepOutcome> steps;        ///< Those that ran.
     std::optional<SyncStats> copied;       ///< By all steps.
@@ -128,6 +132,7 @@ class UpDriver final : public ClusterDriver {
   void OnStepDone(size_t node, const TaskResult& result);
   void OnVersions(size_t node, const TaskResult& result);
   void OnStartStage(size_t node, const TaskResult& result);
+  void OnStarted(size_t node, const TaskResult& result);
 
   void MakePlan();
   void Decide(size_t node);
@@ -138,6 +143,7 @@ class UpDriver final : public ClusterDriver {
   void WorkOn(size_t node);
   void NextStep(size_t node);
   void EndSetUp(size_t node);
+  void CheckVersions(size_t node);
   void OfferStart(size_t node);
   void OfferHeadStart();
   static bool IsInHeadsWay(const Node& node);

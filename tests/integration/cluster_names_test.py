@@ -118,3 +118,42 @@ def test_where_nobody_has_asked_a_name_is_the_addresses_that_it_has_here(cluster
     assert cluster.go("exec", "--node-ip", cluster.address["h3"], "cluster.yaml", "hostname").stdout == "h3\n"
     cluster.up()
     assert len(members.read_text().splitlines()) == 3, "noted by an up that had nothing else to do"
+
+
+@pytest.mark.parametrize("line", ["export PATH={bin}:$PATH; ray {what}", "{bin}/ray {what}", "source ~/ml && ray {what}",
+                                  "start_ray() {{ {bin}/ray {what}; }}; start_ray"])
+def test_the_commands_of_the_file_decide_whether_there_is_a_ray(cluster, line):
+    for name in NODES:
+        cluster.use_ray(name, is_on_path=False)
+        (cluster.home(name) / "ml").write_text(f"export PATH={cluster.bin}:$PATH\n")
+    starts = [line.format(bin=cluster.bin, what=what)
+              for what in ("start --head", "start --address=$RAY_HEAD_IP:6379")]
+    cluster.write(head_start_ray_commands=json.dumps(starts[:1]), worker_start_ray_commands=json.dumps(starts[1:]))
+    cluster.up()
+    assert set(cluster.machines().values()) == {"alive"}
+
+
+def test_a_ray_that_is_not_there_is_named_as_the_file_names_it(cluster):
+    cluster.write(head_start_ray_commands="[/nowhere/ray start --head]")
+    assert "/nowhere/ray" in cluster.up(code=125).stderr
+
+
+def test_no_command_of_the_file_stops_the_rays_of_others(cluster):
+    cluster.write(setup_commands='["true && ray stop"]',
+                  head_start_ray_commands='["cd ~ && ray stop; ray start --head"]',
+                  worker_start_ray_commands=f'["{cluster.bin}/ray stop --force || true", "ray start --address=$RAY_HEAD_IP:6379"]')
+    cluster.up()
+    for name in NODES:
+        assert [call for call in cluster.calls(name) if call.startswith("stop")] == []
+
+
+def test_commands_may_leave_ray_starting_behind_them(cluster):
+    cluster.write(head_start_ray_commands='["nohup sh -c \'sleep 2; ray start --head; sleep 1000\' &"]',
+                  worker_start_ray_commands='["(sleep 2; ray start --address=$RAY_HEAD_IP:6379) &"]')
+    cluster.up()
+    assert set(cluster.machines().values()) == {"alive"}
+
+
+def test_commands_that_leave_nothing_behind_them_are_told_at_once(cluster):
+    cluster.write(head_start_ray_commands='["true # ray start"]')
+    assert "no Ray runs" in cluster.up(code=125).stderr

@@ -306,9 +306,25 @@ TEST_F(NodeScriptTest, EndTakesTheLeaseBack) {
 TEST_F(NodeScriptTest, VersionsComeFromTheInterpreterOfTheRayOnThePath) {
   std::ofstream(home() + "/.bashrc") << "PATH=/usr/bin:/bin\n";
   place_.shell = ShellKind::kLogin;
-  const auto none = ParseVersions(Call("versions").output);
+  const auto none = ParseVersions(Call("versions", {"", "ray"}).output);
   ASSERT_TRUE(none.has_value());
   EXPECT_EQ(none->ray, "");
+}
+
+TEST_F(NodeScriptTest, VersionsComeFromTheRayThatTheStartCommandsReach) {
+  fs::create_directories(home() + "/ml/bin");
+  fs::create_directories(home() + "/lib/ray-2.9.0.dist-info");
+  std::ofstream(home() + "/lib/ray-2.9.0.dist-info/METADATA") << "Name: ray\nVersion: 2.9.0\n";
+  std::ofstream(home() + "/ml/bin/ray") << "#!/usr/bin/python3\n";
+  fs::permissions(home() + "/ml/bin/ray", fs::perms::owner_all);
+  const std::string lib = "export PYTHONPATH=~/lib\n";
+  for (const auto& [before, program] : {std::pair(lib, "~/ml/bin/ray"),
+                                        {lib, "\"$HOME\"/ml/bin/ray"},
+                                        {lib + "export PATH=~/ml/bin:$PATH\n", "ray"}}) {
+    const auto found = ParseVersions(Call("versions", {before, program}).output);
+    ASSERT_TRUE(found.has_value()) << program;
+    EXPECT_EQ(found->ray, "2.9.0") << program;
+  }
 }
 
 TEST(NodeAnswersTest, ASurveyIsReadWhateverElseTheShellPrinted) {

@@ -125,13 +125,15 @@ TEST(NodeStepsTest, WhatAContainerIsStartedWithCountsAndNothingElse) {
   EXPECT_EQ(configs.size(), 7U);
 }
 
-TEST(NodeStepsTest, RayStopIsKnownWithItsOptionsOnly) {
-  EXPECT_TRUE(IsRayStop("ray stop"));
-  EXPECT_TRUE(IsRayStop("  ray   stop --force "));
-  EXPECT_TRUE(IsRayStop("ray stop || true"));
-  EXPECT_FALSE(IsRayStop("ray stop; ray start --head"));
-  EXPECT_FALSE(IsRayStop("ray"));
-  EXPECT_FALSE(IsRayStop("conda activate ml && ray stop"));
+TEST(NodeStepsTest, NoCommandStopsTheRaysOfOthers) {
+  ClusterNodeSetup setup;
+  setup.initialization_commands = {"ray stop"};
+  setup.setup_commands = {"ray stop --force; pip install x"};
+  setup.start_commands = {"ray stop", "conda activate ml && ray stop && ray start --head"};
+  std::vector<std::string> commands;
+  for (const NodeStep& step : StepsOf(setup, {})) commands.push_back(step.command);
+  EXPECT_EQ(commands, std::vector<std::string>({"true; pip install x",
+                                                "conda activate ml && true && ray start --head"}));
 }
 
 class MountsTest : public ::testing::Test {

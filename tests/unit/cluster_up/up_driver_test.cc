@@ -32,6 +32,7 @@ struct SimNode {
   std::string version = "2.60.0";
   std::vector<std::string> done;  // commands, in order
   std::vector<std::string> members;
+  int looks_until_ray = 0;  // after its start command: surveys without a raylet
 };
 
 struct SimCluster {
@@ -186,6 +187,7 @@ class Sim {
     if (task.verb == "survey") {
       for (const std::string& hash : node.record) result.output += "@step " + hash + "\n";
       result.output += fmt::format("@processes {}\n", node.ray.empty() ? 0 : 9);
+      if (!node.ray.empty() && node.looks_until_ray-- > 0) return result;
       if (!node.ray.empty()) result.output += "@node " + node.ray + "\n";
       if (!node.ray.empty() && index == 0) result.output += "@gcs\n";
       if (!node.ray.empty()) result.output += "@address 10.99." + node.ray + "\n";
@@ -618,6 +620,19 @@ TEST(UpDriverTest, ANodeWithoutRayIsToldHowToGetIt) {
   Sim sim(cluster, kYes);
   EXPECT_EQ(sim.Run(), 125);
   EXPECT_NE(sim.complaints()[0].message().find("no Ray"), std::string::npos);
+}
+
+TEST(UpDriverTest, ACommandMayLeaveRayStartingBehindIt) {
+  SimCluster cluster(2);
+  for (SimNode& node : cluster.nodes) node.looks_until_ray = 5;
+  EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+  ExpectAllUp(cluster);
+  SimCluster never(2);
+  never.nodes[1].looks_until_ray = 1'000'000;
+  Sim sim(never, kYes);
+  EXPECT_EQ(sim.Run(), 125);
+  ASSERT_EQ(sim.complaints().size(), 1U);
+  EXPECT_GE(sim.Elapsed(), UpPolicy().join_limit);
 }
 
 TEST(UpDriverTest, AWorkerThatNeverJoinsIsGivenUp) {
