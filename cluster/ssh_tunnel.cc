@@ -144,15 +144,18 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::OpenAt(const std::vector<std::stri
 
 Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
                                                    const std::string& host, uint16_t remote_port,
-                                                   Duration limit, uint16_t local_port) {
+                                                   Duration limit, uint16_t local_port,
+                                                   const std::string& address) {
   const TimePoint deadline = std::chrono::steady_clock::now() + limit;
   OpensshOptions forwarding = ssh;
+  const bool is_v6 = address.find(':') != std::string::npos;
+  const std::string place = is_v6 ? "[" + address + "]" : address;
   for (int tries = 1;; ++tries) {
     uint16_t port = local_port;
     if (port == 0) {
       HVDRAY_ASSIGN_OR_RETURN(port, FreePort());
     }
-    forwarding.local_forwards = {fmt::format("127.0.0.1:{}:127.0.0.1:{}", port, remote_port)};
+    forwarding.local_forwards = {fmt::format("127.0.0.1:{}:{}:{}", port, place, remote_port)};
     Result<std::unique_ptr<SshTunnel>> tunnel =
         OpenAt(OpensshArgv(forwarding, host, kWaitForOurEnd), port, deadline);
     if (tunnel.ok()) return tunnel;

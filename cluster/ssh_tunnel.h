@@ -22,13 +22,14 @@ namespace hvdray {
 /// the port. Threads: one caller at a time.
 class SshTunnel {
  public:
-  /// Leads to `remote_port` on the 127.0.0.1 of `host` (as for ssh: a name, an address or an alias
+  /// Leads to `remote_port` on the `address` of `host` (as for ssh: a name, an address or an alias
   /// of its config), and logs in there by `ssh`. `limit`: for all of it. `local_port` 0: any free
   /// one. Blocks until the local port accepts connections; does not test the remote port. Errors:
   /// those of ExplainOpenssh(); kAddressInUse; kConnectTimeout when the limit has passed.
   static Result<std::unique_ptr<SshTunnel>> Open(const OpensshOptions& ssh, const std::string& host,
                                                  uint16_t remote_port, Duration limit,
-                                                 uint16_t local_port = 0);
+                                                 uint16_t local_port = 0,
+                                                 const std::string& address = "127.0.0.1");
   ~SshTunnel();
   SshTunnel(const SshTunnel&) = delete;
   SshTunnel& operator=(const SshTunnel&) = delete;

@@ -254,12 +254,14 @@ Status PutFile(const ClusterAccess& access, const ClusterNode& node, const Remot
 Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link) {
   HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   HVDRAY_RETURN_IF_ERROR(ResolveHead(access).status());
-  ClusterHosts cluster;
+  ClusterHosts cluster = LoginOfCluster(access.file);
   TakeNodes(access.nodes, &cluster);
   const Result<std::string> url = FindRayOfCluster(cluster, access.spec, link);
   if (!url.ok()) {
+    const bool runs = url.status().code() == ErrorCode::kNotSupported;
     return Status(ErrorCode::kHostUnreachable, url.status().message(),
-                  fmt::format("start the cluster with hvdray up {}", access.path));
+                  runs ? url.status().hint()
+                       : fmt::format("start the cluster with hvdray up {}", access.path));
   }
   access.spec.ray.is_wanted.Set(true, access.path);
   access.spec.ray.address.Set(*url, access.path);

@@ -12,6 +12,7 @@
 #include "cluster/ssh_tunnel.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
+#include "cmd/head_survey.h"
 #include "cmd/job_ssh.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/engine/signals.h"
@@ -21,11 +22,11 @@
 namespace hvdray {
 namespace {
 
-Result<uint16_t> PortOf(const CommandRequest& request, OptionId id) {
+Result<std::optional<uint16_t>> PortOf(const CommandRequest& request, OptionId id) {
   const RawOption* said = request.said.Find(id);
-  if (said == nullptr) return kRayDashboardPort;
+  if (said == nullptr) return std::optional<uint16_t>();
   HVDRAY_ASSIGN_OR_RETURN(const int64_t port, WholeOf(id, *said));
-  return static_cast<uint16_t>(port);
+  return std::optional(static_cast<uint16_t>(port));
 }
 
 /// 128 + signal; nullopt: the tunnel broke.
@@ -51,22 +52,29 @@ std::optional<int> WaitForSignal(Loop& loop, int broken_fd) {
 }
 
 Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
-  HVDRAY_ASSIGN_OR_RETURN(const uint16_t here, PortOf(request, OptionId::kDashboardPort));
-  HVDRAY_ASSIGN_OR_RETURN(const uint16_t there, PortOf(request, OptionId::kRemotePort));
+  HVDRAY_ASSIGN_OR_RETURN(const auto said_here, PortOf(request, OptionId::kDashboardPort));
+  HVDRAY_ASSIGN_OR_RETURN(const auto said_there, PortOf(request, OptionId::kRemotePort));
   HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
+  RayDashboard place = {"127.0.0.1", said_there.value_or(kRayDashboardPort)};
+  if (!said_there) {
+    HVDRAY_ASSIGN_OR_RETURN(place, FindDashboard(head.host, access.file.cluster_name, access.spec));
+  }
+  if (!place.IsAtOneAddress()) place.host = "127.0.0.1";
+  const uint16_t there = place.port;
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   if (IsHere(access, head)) {
-    if (here == there) {
-      return PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", there));
+    if (said_here.value_or(there) == there) {
+      return PrintOut("dashboard", fmt::format("http://{}:{}\n", place.host, there));
     }
     return Status(ErrorCode::kUsage,
                   fmt::format("{} is this machine: nothing to forward", head.address),
-                  fmt::format("open http://127.0.0.1:{}", there));
+                  fmt::format("open http://{}:{}", place.host, there));
   }
+  const uint16_t here = said_here.value_or(kRayDashboardPort);
   Result<std::unique_ptr<SshTunnel>> tunnel =
       SshTunnel::Open(OpensshOptionsFor(access.spec, head.host), head.host.dial_name(), there,
-                      SshConnectTimeoutOf(access.spec), here);
+                      SshConnectTimeoutOf(access.spec), here, place.host);
   if (!tunnel.ok()) {
     if (tunnel.status().code() != ErrorCode::kAddressInUse) return tunnel.status();
     return Status(ErrorCode::kAddressInUse, tunnel.status().message(),

@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "cluster/foreground_process.h"
+#include "cluster/ray/ray_address.h"
 #include "cluster/remote_command.h"
 #include "cmd/host_access.h"
 #include "cmd/ray_access.h"
@@ -28,6 +30,19 @@ Result<NodeSurvey> SurveyHead(const HostSlots& head, const std::string& name, co
       ErrorCode::kHostUnreachable,
       "look at the head: " +
           (said->error_lines.empty() ? "no answer" : ShownText(said->error_lines.back())));
+}
+
+Result<RayDashboard> FindDashboard(const HostSlots& head, const std::string& name,
+                                   const JobSpec& spec) {
+  const Result<NodeSurvey> survey = SurveyHead(head, name, spec);
+  if (!survey.ok()) Log(LogLevel::kInfo, "ray", "{}", survey.status().message());
+  if (survey.ok() && survey->has_no_dashboard) {
+    return Status(ErrorCode::kNotSupported,
+                  "the Ray on " + head.dial_name() + " was started without a dashboard",
+                  "hvdray looks at Ray through it: leave out --include-dashboard=False");
+  }
+  if (survey.ok() && survey->dashboard) return *survey->dashboard;
+  return RayDashboard{"127.0.0.1", kRayDashboardPort};
 }
 
 }  // namespace hvdray

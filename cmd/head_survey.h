@@ -16,6 +16,11 @@ namespace hvdray {
 /// what the head said.
 Result<NodeSurvey> SurveyHead(const HostSlots& head, const std::string& name, const JobSpec& spec);
 
+/// Where the head's dashboard listens; the usual place, if the head does not say. Errors:
+/// kNotSupported for a Ray that has none.
+Result<RayDashboard> FindDashboard(const HostSlots& head, const std::string& name,
+                                   const JobSpec& spec);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_CMD_HEAD_SURVEY_H_

@@ -120,6 +120,10 @@ ClusterHosts LoginOfCluster(const ClusterSpec& spec) {
   result.ssh_identity_file =
       AtHome(spec.auth.ssh_private_key, Environment::FromProcess().GetOr("HOME", ""));
   result.run = spec.run;
+  result.name = spec.cluster_name;
+  result.is_dashboard_moved = std::ranges::any_of(
+      spec.commands.head_start,
+      [](const std::string& command) { return command.find("-dashboard") != std::string::npos; });
   return result;
 }
 

@@ -16,6 +16,7 @@
 #include "cluster/foreground_process.h"
 #include "cluster/this_machine.h"
 #include "cmd/commands.h"
+#include "cmd/head_survey.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/job_ssh.h"
@@ -104,24 +105,33 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
   const HostSlots& head = *cluster.head;
   const std::string& name = head.dial_name();
   const bool is_here = IsHeadHere(head, spec);
+  std::optional<RayDashboard> place;
+  if (is_here || cluster.is_dashboard_moved) {
+    HVDRAY_ASSIGN_OR_RETURN(place, FindDashboard(head, cluster.name, spec));
+  }
   std::vector<std::string> hosts;
   if (is_here || !cluster.is_dashboard_hidden) hosts.push_back(name);
   // By default Ray's dashboard listens on loopback only.
   if (is_here && name != "127.0.0.1") hosts.insert(hosts.begin(), "127.0.0.1");
+  if (place && place->IsAtOneAddress()) hosts.insert(hosts.begin(), place->host);
   const bool has_ssh = !is_here && spec.launch_agent->empty();
   std::string said;
   std::string denied;  // the URL of a Ray that wants another token than ours
   for (const std::string& host : hosts) {
-    std::string url = UrlOf(host, kRayDashboardPort);
+    std::string url = UrlOf(host, place ? place->port : kRayDashboardPort);
     const Status status = Probe(url, link);
     if (status.ok() || (status.code() == ErrorCode::kRayDenied && !has_ssh)) return url;
     if (status.code() == ErrorCode::kRayDenied) denied = url;
     said = status.message();
   }
   if (has_ssh) {
+    if (!place) {
+      HVDRAY_ASSIGN_OR_RETURN(place, FindDashboard(head, cluster.name, spec));
+    }
     // The head's own token must not cross the network as it is, so it needs the tunnel.
-    Result<std::unique_ptr<SshTunnel>> opened = SshTunnel::Open(
-        OpensshOptionsFor(spec, head), name, kRayDashboardPort, SshConnectTimeoutOf(spec));
+    Result<std::unique_ptr<SshTunnel>> opened =
+        SshTunnel::Open(OpensshOptionsFor(spec, head), name, place->port, SshConnectTimeoutOf(spec),
+                        /*local_port=*/0, place->IsAtOneAddress() ? place->host : "127.0.0.1");
     if (opened.ok()) {
       std::string url = UrlOf("127.0.0.1", (*opened)->local_port());
       const Status status = Probe(url, link);

@@ -160,12 +160,28 @@ void TagMachines(ManagedCluster& cluster, const std::vector<NodeRow>& rows, int6
   if (!status.ok()) Tell(LogLevel::kWarning, "hvdray up", "tag the machines: " + status.message());
 }
 
-std::string EndText(const ManagedCluster& cluster, size_t workers, int64_t lease) {
+/// A sentence after a blank; empty: nothing is known.
+std::string DashboardText(const NodeSurvey& head) {
+  if (head.has_no_dashboard) return " It has no dashboard, which status, logs and jobs need.";
+  if (!head.dashboard) return {};
+  const RayDashboard& at = *head.dashboard;
+  if (at.IsOnLoopback()) {
+    return fmt::format(" Its dashboard listens at port {} of the head alone.", at.port);
+  }
+  if (at.IsEverywhere()) {
+    return fmt::format(" Its dashboard listens at port {} of the head, to other machines, too.",
+                       at.port);
+  }
+  return fmt::format(" Its dashboard listens at {} port {}, to other machines, too.", at.host,
+                     at.port);
+}
+
+std::string EndText(const ManagedCluster& cluster, size_t workers, int64_t lease,
+                    const NodeSurvey& head_survey) {
   const std::string& head = cluster.hosts.front().dial_name();
-  std::string text = fmt::format(
-      "\nCluster {}: head {}, {}. Its Ray wants a token, and its dashboard listens on the head "
-      "alone.",
-      cluster.file.cluster_name, head, Count(workers, "worker"));
+  std::string text =
+      fmt::format("\nCluster {}: head {}, {}. Its Ray wants a token.{}", cluster.file.cluster_name,
+                  head, Count(workers, "worker"), DashboardText(head_survey));
   if (IsAutoscaled(cluster.file)) {
     text += fmt::format(" Ray's autoscaler on the head starts the workers, at most {}.",
                         cluster.file.max_workers);
@@ -343,7 +359,8 @@ int Up(const CommandRequest& request, ManagedCluster& cluster) {
     TagMachines(cluster, end->nodes, driver.lease());
   }
   std::string text = RowsText(end->nodes);
-  if (end->exit_code == 0) text += EndText(cluster, end->nodes.size() - 1, driver.lease());
+  if (end->exit_code == 0)
+    text += EndText(cluster, end->nodes.size() - 1, driver.lease(), driver.head_survey());
   return PrintOut("up", text, end->exit_code);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/tcp_address.h"
 #include "base/text.h"
 #include "launcher/cluster/lease.h"
 
@@ -242,6 +243,44 @@ tell_listening() {
   done 2>/dev/null
 }
 
+# Says where the dashboard of this node's Ray listens, if one of the processes $1 is it. Its own
+# options name the first port that it tried.
+tell_dashboard() {
+  for file in $(running '.*/dashboard/dashboard\.py' "$1"); do
+    words=$(tr '\0' '\n' <"$file")
+    case $words in *--disable-frontend*)
+      echo "@no_dashboard"
+      return
+      ;;
+    esac
+    at=$(printf '%s\n' "$words" | sed -n 's/^--host=//p')
+    first=$(printf '%s\n' "$words" | sed -n 's/^--port=//p')
+    echo "@dashboard ${at:-127.0.0.1} $(listening_port "${file%/cmdline}" "${first:-8265}")"
+    return
+  done
+}
+
+# The first port from $2 on that the process of /proc/PID, $1, listens at; $2, if it listens at none.
+listening_port() {
+  inodes=$(ls -l "$1/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\]$/\1/p')
+  {
+    cat "$1/net/tcp" "$1/net/tcp6" 2>/dev/null | awk -v first="$2" -v inodes="$(echo $inodes)" '
+      BEGIN {
+        n = split(inodes, list, " ")
+        for (i = 1; i <= n; ++i) mine[list[i]] = 1
+        for (p = first; p <= first + 50; ++p) port[sprintf("%04X", p)] = p
+      }
+      $4 == "0A" && ($10 in mine) { split($2, at, ":"); if (at[2] in port) print port[at[2]] }' | sort -n
+    echo "$2"
+  } | head -n 1
+}
+
+# $host and $port to reach what tell_dashboard, whose words these are, told of; empty: it has none.
+set_place() {
+  host=$2 port=$3
+  case $host in "" | 0.0.0.0 | localhost) host=127.0.0.1 ;; "::") host=::1 ;; esac
+}
+
 raylet_of() { running '[^ ]*/raylet/raylet' "$1"; }
 
 signal_all() {
@@ -412,6 +451,7 @@ survey)
   [ ! -f "$dir/head" ] || echo "@head $(cat "$dir/head")"
   [ ! -f "$dir/members" ] || sed 's/^/@member /' "$dir/members"
   [ -z "$(running '[^ ]*/gcs/gcs_server' "$pids")" ] || echo "@gcs"
+  tell_dashboard "$pids"
   for file in $(raylet_of "$pids"); do
     tr '\0' '\n' <"$file" 2>/dev/null |
       sed -n 's/^--node_id=/@node /p; s/^--node_ip_address=/@address /p'
@@ -641,14 +681,19 @@ nodes | drain)
   [ -n "$files" ] || { echo "@problem no dashboard runs on the head"; exit 0; }
   for file in $files; do
     python=$(tr '\0' '\n' <"$file" | sed -n 1p)
-    port=$(tr '\0' '\n' <"$file" | sed -n 's/^--port=//p')
+    set_place $(tell_dashboard "$(ours)")
+    if [ -z "$port" ]; then
+      echo "@no_dashboard"
+      echo "@drained 0 0"
+      exit 0
+    fi
     "$python" -I -c '
 import http.client, json, sys, time, urllib.parse
 
 token = open(sys.argv[1]).read().strip()
 
 def ask(method, path):
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    link = http.client.HTTPConnection(host, port, timeout=10)
     link.request(method, path, headers={"Authorization": "Bearer " + token})
     answer = link.getresponse()
     body = answer.read()
@@ -658,7 +703,7 @@ def ask(method, path):
 
 def nodes():
     listed = ask("GET", "/api/v0/nodes?limit=10000")["data"]["result"]["result"]
-    print("@dashboard", port)
+    print("@dashboard", host, port)
     for node in listed:
         if node["state"] == "ALIVE":
             print("@alive", node["node_id"], node["node_ip"])
@@ -677,15 +722,13 @@ def drain(limit):
         left = live_jobs()
     print("@drained", len(jobs), len(left))
 
-why = "it does not answer"
-for port in range(int(sys.argv[2]), int(sys.argv[2]) + 5):
-    try:
-        nodes() if sys.argv[3] == "nodes" else drain(float(sys.argv[4]))
-        sys.exit()
-    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
-        why = str(error) or type(error).__name__
-print("@problem the dashboard:", " ".join(why.split()))
-' "$top/token" "$port" "$verb" "$@"
+host, port = sys.argv[2], int(sys.argv[3])
+try:
+    nodes() if sys.argv[4] == "nodes" else drain(float(sys.argv[5]))
+except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
+    why = str(error) or type(error).__name__
+    print("@problem the dashboard:", " ".join(why.split()))
+' "$top/token" "$host" "$port" "$verb" "$@"
     exit 0
   done
   ;;
@@ -703,6 +746,14 @@ void ForEachAnswer(std::string_view output, Each each) {
     const size_t blank = std::min(line.find(' '), line.size());
     each(line.substr(0, blank), line.substr(std::min(blank + 1, line.size())));
   }
+}
+
+/// "HOST PORT"
+std::optional<RayDashboard> ParseDashboard(std::string_view text) {
+  const size_t blank = std::min(text.find(' '), text.size());
+  const std::optional<uint16_t> port = ParsePort(text.substr(std::min(blank + 1, text.size())));
+  if (!port || blank == 0) return std::nullopt;
+  return RayDashboard{std::string(text.substr(0, blank)), *port};
 }
 
 }  // namespace
@@ -725,6 +776,10 @@ std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_vie
   return words;
 }
 
+bool RayDashboard::IsOnLoopback() const { return host == "localhost" || IsLoopback(host); }
+
+bool RayDashboard::IsEverywhere() const { return host == "0.0.0.0" || host == "::"; }
+
 NodeSurvey ParseSurvey(std::string_view output) {
   NodeSurvey survey;
   ForEachAnswer(output, [&survey](std::string_view key, std::string_view value) {
@@ -741,6 +796,8 @@ NodeSurvey ParseSurvey(std::string_view output) {
     if (key == "lease_ended") survey.has_lease_ended = true;
     if (key == "at_work") survey.at_work = value;
     if (key == "head") survey.joined_head = value;
+    if (key == "no_dashboard") survey.has_no_dashboard = true;
+    if (key == "dashboard") survey.dashboard = ParseDashboard(value);
     if (key == "member") survey.members.emplace_back(value);
   });
   return survey;
@@ -797,11 +854,13 @@ JoinedNodes ParseJoinedNodes(std::string_view output) {
   bool is_answered = false;
   ForEachAnswer(output, [&](std::string_view key, std::string_view value) {
     if (key == "dashboard") is_answered = true;
+    if (key == "no_dashboard") nodes.is_without_dashboard = true;
     if (key == "problem") nodes.problem = value;
     if (key != "alive") return;
     const size_t blank = std::min(value.find(' '), value.size());
     nodes.alive.emplace(value.substr(0, blank), value.substr(std::min(blank + 1, value.size())));
   });
+  if (nodes.is_without_dashboard) nodes.problem = "no dashboard runs on the head";
   if (!is_answered && nodes.problem.empty()) nodes.problem = "the dashboard gave no answer";
   return nodes;
 }

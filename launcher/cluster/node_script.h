@@ -77,6 +77,15 @@ std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_vie
 /// A line of `start` that is not the user's.
 inline constexpr std::string_view kListening = "@hvdray listening\n";
 
+/// Where the dashboard of a head listens, by its process.
+struct RayDashboard {
+  std::string host;  ///< Of the head: an address, "localhost", or all of them: "0.0.0.0", "::".
+  uint16_t port = 0;
+  bool IsOnLoopback() const;
+  bool IsEverywhere() const;
+  bool IsAtOneAddress() const { return !IsOnLoopback() && !IsEverywhere(); }
+};
+
 /// What `survey` found.
 struct NodeSurvey {
   std::vector<std::string> record;  ///< Hashes of the steps done, in order.
@@ -84,8 +93,10 @@ struct NodeSurvey {
   int containers = 0;               ///< Of this node, running or not.
   std::string container;            ///< CONFIG of the one that the record is about, if it runs.
   bool has_gcs = false;
-  std::string ray_node;     ///< Ray's id of its raylet; empty: none runs.
-  std::string address;      ///< That raylet's address.
+  std::optional<RayDashboard> dashboard;  ///< nullopt: none was found.
+  bool has_no_dashboard = false;          ///< Its Ray was started without one.
+  std::string ray_node;                   ///< Ray's id of its raylet; empty: none runs.
+  std::string address;                    ///< That raylet's address.
   std::string joined_head;  ///< The head that it was started for; empty: it is a head.
   int64_t lease = 0;        ///< Its end; 0: none.
   bool is_lease_watched = false;
@@ -125,6 +136,7 @@ DrainCount ParseDrained(std::string_view output);
 /// What the head's Ray knows of its nodes.
 struct JoinedNodes {
   std::string problem;                       ///< Not empty: it gave no answer, and why.
+  bool is_without_dashboard = false;         ///< So nobody can be asked.
   std::map<std::string, std::string> alive;  ///< Ray's id of each living node, and its address.
 };
 JoinedNodes ParseJoinedNodes(std::string_view output);

@@ -778,7 +778,8 @@ void UpDriver::NoteJoined(const JoinedNodes& nodes) {
   for (size_t index = 0; index < nodes_.size(); ++index) {
     Node& node = nodes_[index];
     if (node.state != UpState::kJoining) continue;
-    if (nodes.alive.contains(node.survey.ray_node)) {
+    // A raylet that runs has found the head's GCS.
+    if (nodes.is_without_dashboard || nodes.alive.contains(node.survey.ray_node)) {
       EnterUp(index);
     } else if (now_ - std::max(node.started, head().started) >= policy_.join_limit) {
       Fail(index, {ErrorCode::kNodeSetupFailed,

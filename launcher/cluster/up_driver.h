@@ -85,6 +85,8 @@ class UpDriver final : public ClusterDriver {
   std::vector<NodeRow> Rows() const override;
   /// The end of the cluster's lease, once there is a plan; 0: none.
   int64_t lease() const { return lease_; }
+  /// The head as it was looked at last.
+  const NodeSurvey& head_survey() const { return nodes_.front().survey; }
   /// The plan is made and agreed to.
   bool is_working() const override { return is_working_; }
 

@@ -29,7 +29,10 @@ struct ClusterHosts {
   std::string ssh_user = {}, ssh_identity_file = {}, ssh_proxy_command = {};
   /// Not ok: why `hosts` is empty. Slots from Ray need no hosts.
   Status hosts_status = {};
+  std::string name = {};               ///< cluster_name
   std::optional<HostSlots> head = {};  ///< nullopt: only its provider knows it.
+  /// Its start commands say something about the dashboard: the head is asked where it is.
+  bool is_dashboard_moved = false;
   /// Its dashboard is reached through SSH alone; trying its address would only take time.
   bool is_dashboard_hidden = false;
   /// Asks the provider and fills in what it knows; hosts_status has what went wrong. Blocks. Null:

@@ -157,3 +157,37 @@ def test_commands_may_leave_ray_starting_behind_them(cluster):
 def test_commands_that_leave_nothing_behind_them_are_told_at_once(cluster):
     cluster.write(head_start_ray_commands='["true # ray start"]')
     assert "no Ray runs" in cluster.up(code=125).stderr
+
+
+@pytest.mark.parametrize("options, sentence", [
+    ("", "at port 8265 of the head alone"),
+    ("--dashboard-port=8301", "at port 8301 of the head alone"),
+    ("--dashboard-host=0.0.0.0", "at port 8265 of the head, to other machines, too"),
+    ("--dashboard-host={ip} --dashboard-port=8302 --port=7001", "at {ip} port 8302, to other machines, too")])
+def test_the_dashboard_is_where_the_running_head_has_it(cluster, options, sentence):
+    options, sentence = options.format(ip=cluster.ip["h1"]), sentence.format(ip=cluster.ip["h1"])
+    gcs = 7001 if "7001" in options else 6379
+    cluster.write(head_start_ray_commands=f"['ray start --head {options}']",
+                  worker_start_ray_commands=f"['ray start --address=$RAY_HEAD_IP:{gcs}']")
+    said = cluster.up()
+    assert sentence in said.stdout
+    assert set(cluster.machines().values()) == {"alive"}
+    assert sentence in cluster.up().stdout, "kept"
+    process = cluster.hosts.popen([cluster.binary, "dashboard", "cluster.yaml", "-p", "8400"], cwd=str(cluster.folder),
+                                  stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "http://127.0.0.1:8400\n"
+    finally:
+        process.terminate()
+        assert process.wait(60) == 143
+
+
+def test_a_ray_without_a_dashboard_comes_up_and_says_so(cluster):
+    cluster.write(head_start_ray_commands="['ray start --head --include-dashboard=False']")
+    said = cluster.up()
+    assert "no dashboard" in said.stdout
+    assert "listens" not in said.stdout
+    for words in (["status", "cluster.yaml"], ["logs", "cluster.yaml", "head"], ["dashboard", "cluster.yaml"]):
+        said = cluster.go(*words, code=125).stderr
+        assert "without a dashboard" in said and "--include-dashboard=False" in said, said
+    assert cluster.go("exec", "cluster.yaml", "hostname").stdout == "h1\n"

@@ -344,6 +344,23 @@ TEST(NodeAnswersTest, ASurveyIsReadWhateverElseTheShellPrinted) {
   EXPECT_EQ(survey.joined_head, "10.0.0.9");
 }
 
+TEST(NodeAnswersTest, TheDashboardIsWhereItsProcessHasItOrNowhere) {
+  const NodeSurvey moved = ParseSurvey("@dashboard 10.0.0.1 8301\n");
+  ASSERT_TRUE(moved.dashboard.has_value());
+  EXPECT_EQ(moved.dashboard->host, "10.0.0.1");
+  EXPECT_EQ(moved.dashboard->port, 8301);
+  EXPECT_TRUE(moved.dashboard->IsAtOneAddress());
+  EXPECT_TRUE(ParseSurvey("@dashboard 0.0.0.0 8265\n").dashboard->IsEverywhere());
+  EXPECT_TRUE(ParseSurvey("@dashboard localhost 8265\n").dashboard->IsOnLoopback());
+  EXPECT_TRUE(ParseSurvey("@dashboard 127.0.0.1 8265\n").dashboard->IsOnLoopback());
+  EXPECT_TRUE(ParseSurvey("@no_dashboard\n").has_no_dashboard);
+  for (const auto* line :
+       {"@dashboard\n", "@dashboard x\n", "@dashboard x 0x\n", "@dashboard  1\n"}) {
+    EXPECT_FALSE(ParseSurvey(line).dashboard.has_value()) << line;
+  }
+  EXPECT_TRUE(ParseJoinedNodes("@no_dashboard\n@drained 0 0\n").is_without_dashboard);
+}
+
 TEST(NodeAnswersTest, VersionsAreWholeOrNothing) {
   EXPECT_FALSE(ParseVersions("").has_value());
   EXPECT_FALSE(ParseVersions("@ray 2.60.0\n").has_value());
@@ -353,7 +370,7 @@ TEST(NodeAnswersTest, VersionsAreWholeOrNothing) {
 
 TEST(NodeAnswersTest, NodesOrWhyThereAreNone) {
   const JoinedNodes nodes =
-      ParseJoinedNodes("@dashboard 8265\n@alive f00 10.0.0.1\n@alive f01 10.0.0.2\n");
+      ParseJoinedNodes("@dashboard 127.0.0.1 8265\n@alive f00 10.0.0.1\n@alive f01 10.0.0.2\n");
   EXPECT_EQ(nodes.problem, "");
   EXPECT_EQ(nodes.alive.at("f01"), "10.0.0.2");
   EXPECT_EQ(ParseJoinedNodes("@problem no dashboard\n").problem, "no dashboard");

@@ -44,6 +44,7 @@ struct SimCluster {
   std::vector<SimNode> nodes;
   std::set<std::string> alive;  // on the head's GCS
   int starts = 0;
+  bool has_no_dashboard = false;
 };
 
 ClusterNodeSetup SetupOf(std::vector<std::string> commands) {
@@ -209,7 +210,11 @@ class Sim {
     } else if (task.verb == "container") {
       StartContainer(index, node, task);
     } else if (task.verb == "nodes") {
-      result.output = "@dashboard 8265\n";
+      if (cluster_.has_no_dashboard) {
+        result.output = "@no_dashboard\n";
+        return result;
+      }
+      result.output = "@dashboard 127.0.0.1 8265\n";
       for (const std::string& id : cluster_.alive) result.output += "@alive " + id + " x\n";
     } else if (task.verb == "members") {
       EXPECT_EQ(index, 0U);
@@ -633,6 +638,15 @@ TEST(UpDriverTest, ACommandMayLeaveRayStartingBehindIt) {
   EXPECT_EQ(sim.Run(), 125);
   ASSERT_EQ(sim.complaints().size(), 1U);
   EXPECT_GE(sim.Elapsed(), UpPolicy().join_limit);
+}
+
+TEST(UpDriverTest, WithoutADashboardARayletThatRunsHasJoined) {
+  SimCluster cluster(3);
+  cluster.has_no_dashboard = true;
+  EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+  ExpectAllUp(cluster);
+  EXPECT_EQ(Sim(cluster).Run(), 0);
+  EXPECT_EQ(cluster.starts, 3) << "and is kept";
 }
 
 TEST(UpDriverTest, AWorkerThatNeverJoinsIsGivenUp) {
