@@ -58,6 +58,7 @@ class Agent:
     def __init__(self):
         os.dup2(CONTROL_FD, MOVED_FD, inheritable=False)
         self.socket = _socket.socket(fileno=MOVED_FD)
+        os.register_at_fork(after_in_child=self.socket.close)
 
     def receive(self):
         """The texts and the other descriptors of the next message; None at the end."""
@@ -310,16 +311,18 @@ def text_of(error):
 
 def preload(agent, modules, is_scanned):
     """Imports the modules and returns the names of those that are there. Of "?a", the module a may be missing."""
-    done = []
+    done, own = [], os.getpid()
     for word in modules:
         module = word.lstrip("?")
         agent.send(f"importing {module}")
         try:
             __import__(module)
         except BaseException as error:
+            end_child(own, error)
             if not is_scanned and module == word:
                 raise Unfit(f"import {module}: {text_of(error)}") from None
             continue  # guarded in the script, or an attribute of a module: the script says what is wrong
+        end_child(own)
         done.append(module)
         device = open_gpu()
         if device is not None:
@@ -328,6 +331,21 @@ def preload(agent, modules, is_scanned):
             prove_forkable(f"import {module}")
     prove_forkable("Python's start")
     return done
+
+
+def end_child(own, error=None):
+    """Does not return in a process that an import has forked, and that has left the import: to fork workers is its parent's."""
+    if os.getpid() == own:
+        return
+    code = 0 if error is None else 1
+    try:
+        if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+            code = (error.code or 0) & 0xFF
+        elif error is not None:
+            sys.stderr.write(text_of(error) + "\n")
+        flush()
+    finally:
+        os._exit(code)
 
 
 def prove_forkable(suspect):
@@ -423,7 +441,7 @@ def fork_workers(agent, request):
     return None
 
 
-def become(worker, request, agent, agent_pid):
+def become(worker, request, agent_pid):
     """Makes this fork what the agent's own child would be at its exec, and Python would be after it."""
     stage = STAGE_LIMITS
     try:
@@ -441,7 +459,6 @@ def become(worker, request, agent, agent_pid):
         os.dup2(worker.stderr, 2)
         if worker.channel >= 0:
             os.dup2(worker.channel, CHANNEL_FD)
-        agent.socket.close()
         request.close(kept=[worker.report])
         stage = STAGE_FORK
         set_environment(request.shared + worker.variables)
@@ -540,7 +557,7 @@ def serve():
         request = Request(*message)
         worker = fork_workers(agent, request)
         if worker is not None:
-            become(worker, request, agent, agent_pid)
+            become(worker, request, agent_pid)
             rename(command)
             return program
         request.close()

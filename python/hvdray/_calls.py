@@ -220,6 +220,7 @@ class _Waiting:
     def step(self) -> bool:
         """False: there is nothing more to wait for."""
         call, launcher = self.call, self.launcher
+        launcher.check_process()  # A callback or a signal handler may have forked.
         if launcher.output.is_shown:
             launcher.output.show()
         with launcher.condition:

@@ -208,6 +208,7 @@ class ElasticCall:
     def _wait(self, launcher: Launcher, gang: Gang, deadline: Optional[float]) -> None:
         while True:
             try:
+                launcher.check_process()
                 if launcher.output.is_shown:
                     launcher.output.show()
                 self._log.tell()

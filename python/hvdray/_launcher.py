@@ -89,6 +89,7 @@ class Launcher:
         self._gangs = 0
         self._objects = 0
         self._owed = 0  # credit not yet given
+        self._pid = os.getpid()
         self._build = ""
         self._are_warm = True  # the hosts that have answered
         self._is_over = False  # we have said bye
@@ -197,6 +198,7 @@ class Launcher:
 
     def put(self, number: int, parts: Sequence[Bytes]) -> None:
         """Bytes that each host keeps until drop(). `number`: of next_object()."""
+        self.check_process()
         memory = _sealed_memory(parts)
         if memory is None:
             self._write({"type": "put", "object": number}, parts)
@@ -241,7 +243,9 @@ class Launcher:
         self._write({"type": "stop", "gang": gang.number, "grace_s": grace_s, "interrupt": interrupt})
 
     def close(self) -> None:
-        """Ends it, with the gang that lives; returns when nothing is left. May be called again."""
+        """Ends it, with the gang that lives; returns when nothing is left. May be called again. Not for a forked child."""
+        if self.is_of_parent:
+            return
         with self.condition:
             was_over, self._is_over = self._is_over, True
         if self.lost is not None:
@@ -279,7 +283,19 @@ class Launcher:
         if self.lost is not None:
             raise self.lost
 
+    @property
+    def is_of_parent(self) -> bool:
+        """This is a forked child: hvdray serve and the thread that reads what it says are its parent's."""
+        return os.getpid() != self._pid
+
+    def check_process(self) -> None:
+        """Not under the condition, which a forked child may never get. Raises RuntimeError."""
+        if self.is_of_parent:
+            raise RuntimeError("a forked child can't wait for the workers: the call is its parent's")
+
     def _write(self, message: dict[str, Any], blob: Sequence[Bytes] = ()) -> None:
+        if self.is_of_parent:
+            return
         size = sum(len(part) for part in blob)
         head = head_of(message, size)
         if size <= MAX_BLOB:

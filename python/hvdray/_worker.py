@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker: takes calls from its channel, one after the other, and answers. docs/python.md, "What a worker is".
 
-One thread: nothing is read while a function runs, so functions may fork. A call is a `data` message with `call`, a number,
-and `do`; its payload is the message's blob, or the object that it names. An answer has the same number; with `ok`: true its
+One thread: nothing is read while a function runs, so functions may fork; a child that leaves its function ends there. A call
+is a `data` message with `call`, a number, and `do`; its payload is the message's blob, or the object that it names. An answer has the same number; with `ok`: true its
 payload is the result, else `error` tells what happened, and the payload, if there is one, is the exception. After the call
 `once` the worker ends, with exit code 1 if the function raised.
 """
@@ -10,6 +10,7 @@ payload is the result, else `error` tells what happened, and the payload, if the
 from __future__ import annotations
 
 import atexit
+import errno
 import io
 import json
 import mmap
@@ -33,6 +34,7 @@ current: "Optional[Worker]" = None  # this process is one
 _first_folder = ""  # where it was started
 _added: list[str] = []  # to sys.path, by the driver
 MAX_TEXT = 32 << 10  # characters, of a message or a traceback
+NOBODY = -1  # no pid
 MAX_MODULES = 256  # of the message `warm`
 NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")  # as hvdray takes it
 STANDARD = os.path.dirname(os.__file__)
@@ -53,6 +55,7 @@ def main(channel: socket.socket) -> NoReturn:
     global current, _first_folder
     _first_folder = os.getcwd()
     worker = current = Worker(channel)
+    os.register_at_fork(after_in_child=worker.disown)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     worker.say({"type": "hello", "protocol": 1, "client": f"hvdray-python {__version__}", "python": platform.python_version()})
     code = 0
@@ -60,6 +63,9 @@ def main(channel: socket.socket) -> NoReturn:
         code = worker.serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # The agent has gone; the kernel ends us too.
+    except BaseException as error:  # A signal handler may fork between two calls.
+        worker.end_child(None if worker.is_disowned(error) else error)
+        raise
     sys.exit(code)
 
 
@@ -82,7 +88,43 @@ class Worker:
             raise KeyboardInterrupt
         self._was_interrupted = True
 
+    def disown(self) -> None:
+        """In a forked child: the channel is its parent's, and so is what waits for the parent's end."""
+        self._pid = NOBODY
+        self._channel.close()
+        atexit._clear()
+
+    def is_disowned(self, error: BaseException) -> bool:
+        """What a forked child that reads calls gets."""
+        return self._pid == NOBODY and isinstance(error, OSError) and error.errno == errno.EBADF
+
+    def end_child(self, error: Optional[BaseException] = None, value: Any = None) -> None:
+        """Does not return in a forked child, which has left the function that it was forked in: it ends, as one of multiprocessing
+        does, because the call and what follows are its parent's. By os.getpid(), for a fork that Python knows nothing of."""
+        if os.getpid() == self._pid:
+            return
+        if self._pid != NOBODY:
+            self.disown()
+        code = 1
+        try:
+            if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+                code = (error.code or 0) & 0xFF
+            elif isinstance(error, SystemExit):
+                print(error.code, file=sys.stderr)
+            elif error is not None:
+                print(_told(error)["traceback"], end="", file=sys.stderr)
+            else:
+                code = 0
+                if value is not None:
+                    print(f"hvdray: a forked child has returned ({os.getpid()}): nobody gets its value", file=sys.stderr)
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+            _flush()
+        finally:
+            os._exit(code)
+
     def say(self, message: dict[str, Any], payload: Optional[Payload] = None) -> None:
+        self.end_child()  # What writes an answer is in part the user's: __reduce__(), flush().
         with self._saying:  # log() may come from any thread
             self._channel.sendall(head_of(message, payload.total if payload else 0))
             for part in payload.parts if payload else ():
@@ -147,11 +189,13 @@ class Worker:
         self._logging = call["call"] if call.get("logs") else None
         try:
             value = self._do(call, content)
+            self.end_child(value=value)
             if self._wants_json:
                 payload = _json_of(value)
             else:
                 payload = dumps(value, ["the result"], "return something else than a {}")
         except BaseException as error:  # SystemExit too: a call must be answered.
+            self.end_child(error)
             self._is_busy = False
             head.update(ok=False, error=_told(error))
             if call["do"] == "once" and head["error"]["kind"] in ("raised", "python"):
@@ -161,11 +205,7 @@ class Worker:
             payload = None if self._wants_json or head["error"]["kind"] == "python" else _pickled(error)
         self._is_busy = False
         self._logging = None
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                pass  # The function has closed it.
+        _flush()
         if payload is not None and payload.sizes:
             head["sizes"] = payload.sizes
         if imports is not None:
@@ -196,6 +236,14 @@ class Worker:
             self._executable = kind(*args, **kwargs)
             return None
         raise ValueError(f"no such call: {do}")
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # The function has closed it.
 
 
 def _do_once(function: Any, args: Any, kwargs: Any, executable: Any) -> Any:

@@ -450,6 +450,161 @@ with hvdray.Executor(2) as executor:
         assert (values, has_channel, open_ones) == ([1, 2], False, "['0', '1', '2', '3']\\n"), open_ones
 """)
 
+# How a forked child may leave the function that it was forked in: what it does, its status for the parent, what it prints.
+LEAVING = {
+    "sys.exit(0)": ("sys.exit(0)", 0, None),
+    "sys.exit()": ("sys.exit()", 0, None),
+    "sys.exit(7)": ("sys.exit(7)", 7, None),
+    "sys.exit(text)": ("sys.exit('the child is done')", 1, "the child is done"),
+    "return": ("return None", 0, None),
+    "return value": ("return 'child'", 0, "a forked child has returned"),
+    "raise": ("raise KeyError('of the child')", 1, "KeyError: 'of the child'"),
+    "interrupt": ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),
+    "os._exit": ("os._exit(5)", 5, None),
+}
+
+
+@pytest.mark.parametrize("way", LEAVING)
+def test_a_forked_child_never_answers_in_the_workers_place(programs, way):
+    """It ends where the function ends, as one of multiprocessing; calls are its parent's."""
+    act, status, said = LEAVING[way]
+    result = programs.run(f"""
+import atexit, tempfile
+def note(text):
+    with open("notes", "a") as file: file.write(f"{{text}} {{os.getpid()}}\\n")
+def f(fork=os.fork):
+    pid = fork()
+    if pid == 0:
+        print("the child prints", end="")
+        {act}
+    return pid, os.waitpid(pid, 0)[1]
+class Forking:
+    def __init__(self):
+        atexit.register(note, "ended")
+    def method(self):
+        return f()
+class Argument:  # forks when it is read
+    def __reduce__(self):
+        return f, ()
+def with_context():
+    with tempfile.TemporaryDirectory():
+        return f()
+def generator():
+    yield f()
+def from_c():
+    import ctypes
+    return f(ctypes.PyDLL(None).fork)
+with hvdray.Executor(2) as executor:
+    executor.start(Forking)
+    pids = executor.run(os.getpid)
+    for _ in range(2):
+        for call in (lambda: executor.run(f), lambda: executor.execute(Forking.method), lambda: executor.run(lambda: next(generator())),
+                     lambda: executor.run(lambda it: it, (Argument(),)), lambda: executor.run(with_context), lambda: executor.run(from_c)):
+            for child, status in call():
+                assert child not in pids and os.waitstatus_to_exitcode(status) == {status}, (child, status)
+        assert executor.run(os.getpid) == pids
+assert sorted(open("notes").read().split()) == sorted(["ended", str(pids[0]), "ended", str(pids[1])]), open("notes").read()
+""")
+    assert "the child prints" in result.text or act == "os._exit(5)", result.text
+    assert said is None or said in result.errors, result.errors
+    assert said is not None or result.errors == "", result.errors
+
+
+def test_a_child_that_is_forked_while_the_answer_is_written_does_not_write_it(programs):
+    programs.run("""
+def fork():
+    pid = os.fork()
+    return [] if pid == 0 else [pid, os.waitpid(pid, 0)[1]]
+class Result:
+    def __reduce__(self): return list, (fork(),)
+class Odd(Exception):
+    def __str__(self): return str(fork())
+class Stream:
+    def __init__(self, real): self.real = real
+    def write(self, text): return self.real.write(text)
+    def flush(self):
+        fork()
+        self.real.flush()
+def fail(): raise Odd
+def replace(): sys.stdout = Stream(sys.stdout)
+with hvdray.Executor(1) as executor:
+    pids = executor.run(os.getpid)
+    for _ in range(3):
+        (value,) = executor.run(Result)
+        assert len(value) == 2 and value[1] == 0, value
+        error = raised(hvdray.WorkerError, lambda: executor.run(fail))
+        assert "Odd: []" not in str(error) and ", 0]" in str(error), error
+        executor.run(replace)
+        assert executor.run(os.getpid) == pids
+""")
+
+
+def test_a_child_that_a_signal_handler_forks_between_calls_takes_no_call(programs):
+    programs.run("""
+def listen():
+    def fork(*_):
+        pid = os.fork()
+        with open("children", "a") as file: file.write(f"{pid or os.getpid()}\\n")
+    signal.signal(signal.SIGUSR1, fork)
+def lines():
+    return open("children").read().split() if os.path.exists("children") else []
+with hvdray.Executor(1) as executor:
+    pids = executor.run(os.getpid)
+    executor.run(listen)
+    for count in range(1, 6):
+        os.kill(pids[0], signal.SIGUSR1)
+        while len(lines()) < 2 * count: time.sleep(0.01)
+        assert executor.run(os.getpid) == pids
+    assert executor.run(lambda: [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(5)]) == [[0] * 5]
+""")
+
+
+def test_a_forked_child_that_lives_on_keeps_no_channel_and_registers_what_is_its_own(programs):
+    programs.run("""
+import atexit
+def f(reader, writer):
+    if os.fork() == 0:
+        atexit.register(lambda: open("of the child", "w").close())
+        threading.Timer(0.01, lambda: open("of its thread", "w").close()).start()
+        os.write(writer, b"open" if os.path.exists("/proc/self/fd/4") else b"closed")
+        return
+    os.close(writer)
+    return os.read(reader, 100), os.wait()[1]
+with hvdray.Executor(1) as executor:
+    assert executor.run(lambda: f(*os.pipe())) == [(b"closed", 0)]
+assert os.path.exists("of the child") and os.path.exists("of its thread")
+""")
+
+
+def test_a_forked_child_of_the_program_ends_nothing_of_the_call_that_it_was_forked_in(programs):
+    """In a callback, or a signal handler, on the thread that waits for the workers."""
+    result = programs.run("""
+from hvdray.ray import ray_logger
+driver = os.getpid()
+def f():
+    ray_logger.log("now")
+    wait_for("go on")
+    return rank()
+def go_on(pid):
+    assert os.waitpid(pid, 0)[1] >> 8 == expected
+    open("go on", "w").close()
+for act, expected in ((lambda: sys.exit(3), 3), (lambda: None, 1), (lambda: os._exit(4), 4)):
+    def callback(_):
+        pid = os.fork()
+        act() if pid == 0 else go_on(pid)
+    with hvdray.Executor(1) as executor:
+        assert executor.run(f, callbacks=[callback]) == [0]
+        os.remove("go on")
+        if expected == 1:
+            continue
+        signal.signal(signal.SIGUSR1, lambda *_: callback(0))
+        for options in ({}, {"min_workers": 1}):
+            with hvdray.Executor(None if options else 1, **options) as executor:
+                assert executor.run(lambda: (os.kill(driver, signal.SIGUSR1), wait_for("go on"))[1]) == [None]
+            os.remove("go on")
+""")
+    assert "forked child" in result.errors, result.errors
+
 
 def test_serve_killed(programs):
     programs.run("""

@@ -257,6 +257,24 @@ assert type(error.__cause__) is KeyError
 """)
 
 
+@pytest.mark.parametrize("leave", ["sys.exit(0)", "sys.exit(3)", "return 'child'", "raise RuntimeError('of the child')"])
+def test_a_forked_child_neither_answers_nor_ends_the_worker(programs, leave):
+    programs.run(f"""
+def f(_=None):
+    pid = os.fork()
+    if pid == 0:
+        {leave}
+    return os.getpid(), os.waitpid(pid, 0)[1] >> 8
+code = {{"sys.exit(3)": 3, "raise RuntimeError('of the child')": 1}}.get({leave!r}, 0)
+for values in (hvdray.run(f, min_num_proc=2), hvdray.run(f, min_num_proc=2, options={{"elastic_mode": "gang"}})):
+    assert len({{pid for pid, _ in values}}) == 2 and [status for _, status in values] == [code] * 2, values
+with hvdray.Executor(min_workers=2) as executor:
+    for _ in range(2):
+        assert [status for _, status in executor.run(f)] == [code] * 2
+        assert [status for _, status in executor.execute(f)] == [code] * 2
+""")
+
+
 def test_gangs_are_restarted_with_the_call(programs):
     """Without Horovod in the function: each change starts all workers anew, with the function."""
     programs.run("""

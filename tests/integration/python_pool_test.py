@@ -131,6 +131,38 @@ with hvdray.Pool(2, env=packages) as pool:
 """)
 
 
+@pytest.mark.parametrize("leave", ["pass", "sys.exit(0)", "sys.exit(3)", "raise RuntimeError('of the child')", "os._exit(0)"])
+def test_a_child_forked_by_an_import_or_by_a_warm_worker_takes_no_request_and_no_call(programs, leave):
+    (programs.packages / "forking.py").write_text(f"""
+import os, sys
+pid = os.fork()
+if pid == 0:
+    {leave}
+else:
+    os.waitpid(pid, 0)
+""")
+    result = programs.run(f"""
+def f():
+    pid = os.fork()
+    if pid == 0:
+        {leave}
+        return "child"
+    os.waitpid(pid, 0)
+    return os.getpid()
+with hvdray.Pool(2, preload=["forking"], env=packages) as pool:
+    assert pool.wait_warm(60) is True
+    for _ in range(2):
+        with hvdray.Executor(pool=pool) as executor:
+            pids = executor.run(os.getpid)
+            assert executor.run(lambda: "forking" in sys.modules) == [True, True]
+            for _ in range(2):
+                assert executor.run(f) == pids
+            (server,) = server_of(executor)
+        assert hvdray.run(f, pool=pool) != pids
+""")
+    assert "cold" not in result.errors, result.errors
+
+
 def test_an_executor_with_an_environment_of_its_own_has_an_own_fork_server(programs):
     programs.run("""
 with hvdray.Pool(2, preload=["counted"], env=packages) as pool:
