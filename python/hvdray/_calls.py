@@ -344,7 +344,9 @@ def error_of(answer: Answer, rank: int, host: str, pid: int, wants_json: bool) -
     raised.rank, raised.host, raised.pid = rank, host, pid
     raised.traceback = _with_cells(str(told.get("traceback", "")))
     show_traceback(raised)
-    if told.get("module"):
+    if told.get("left_out"):
+        raised.hint = f"it is in {told['left_out']} on {raised.host}, where others may write: chmod go-w that directory and those above it"
+    elif told.get("module"):
         name = told["module"].partition(".")[0]
         raised.hint = f"install {name} on {raised.host}"
         if name in sys.modules:

@@ -25,20 +25,17 @@ import traceback
 from types import FrameType
 from typing import Any, NoReturn, Optional
 
-from . import __version__
+from . import __version__, _worker_path
 from ._errors import OtherPython, SerializationError
 from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
 current: "Optional[Worker]" = None  # this process is one
 _first_folder = ""  # where it was started
-_added: list[str] = []  # to sys.path, by the driver
 MAX_TEXT = 32 << 10  # characters, of a message or a traceback
 NOBODY = -1  # no pid
 MAX_MODULES = 256  # of the message `warm`
 NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")  # as hvdray takes it
-STANDARD = os.path.dirname(os.__file__)
-OWN = (STANDARD, os.path.join(STANDARD, "lib-dynload"))
 # The kit has its own two; the import of the third joins an MPI job.
 KEPT_OUT = ("hvdray", "cloudpickle", "mpi4py", "__main__")
 
@@ -265,7 +262,7 @@ class Imports:
         while frame is not None and "importlib" in frame.f_code.co_filename:
             frame = frame.f_back
         asking = frame.f_code.co_filename if frame is not None else ""
-        if not (asking.startswith(STANDARD + os.sep) or "/site-packages/" in asking or "/dist-packages/" in asking):
+        if not (asking.startswith(_worker_path.STANDARD + os.sep) or "/site-packages/" in asking or "/dist-packages/" in asking):
             self.names.append(name)
 
     def listed(self) -> list[str]:
@@ -292,7 +289,7 @@ def _installed() -> list[str]:
         root = origin  # the folder of the path that has it
         for _ in range(name.count(".") + (2 if "__path__" in attributes else 1)):
             root = os.path.dirname(root)
-        if root in _added or not (root in OWN or os.path.basename(root) in ("site-packages", "dist-packages")):
+        if root in _worker_path.added or not (root in _worker_path.OWN or os.path.basename(root) in ("site-packages", "dist-packages")):
             continue
         if top not in hidden:
             # A fork server looks into the folder where it starts first, as `python -c` does.
@@ -304,16 +301,13 @@ def _installed() -> list[str]:
 
 
 def _take_place(call: dict[str, Any]) -> None:
-    """The driver's path, behind the kit; and its Python, or none."""
+    """The driver's path, and its Python, or none."""
     theirs, mine = call["python"], list(sys.version_info[:2])
     if theirs != mine:
         raise OtherPython(
             f"this worker has Python {mine[0]}.{mine[1]} ({sys.executable}), and its caller {theirs[0]}.{theirs[1]}: functions go between equal ones only"
         )
-    kit, *own = sys.path
-    added = [entry for entry in call["path"] if entry not in own and os.path.exists(entry)]
-    sys.path[:] = [kit, *added, *own]
-    _added[:] = added
+    _worker_path.add(call["path"])
 
 
 def _told(error: BaseException) -> dict[str, Any]:
@@ -327,7 +321,7 @@ def _told(error: BaseException) -> dict[str, Any]:
     elif isinstance(error, OtherPython):
         about["kind"] = "python"
     elif isinstance(error, ModuleNotFoundError):
-        about["module"] = error.name
+        about.update(module=error.name, left_out=_worker_path.left_out_with(error.name or ""))
     # From the function on: our own frames say nothing.
     frames = error.__traceback__
     ours = Worker._answer.__code__.co_filename
