@@ -3,23 +3,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/magic.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/path_walk.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -88,94 +85,41 @@ int DescriptorNamedBy(const std::string& path) {
 
 namespace {
 
-// "." for a bare name; "/tmp/" for "/tmp/x".
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+Result<PathEnd> FindPlace(const std::string& path) {
+  PathFault fault;
+  std::optional<PathEnd> place = WalkToFile(path, fault);
+  if (fault.error != 0) fault.path = path;
+  if (!place) return StatusOf(fault);
+  return std::move(*place);
 }
 
-// The file `info` describes is in a directory where everybody can create files, and another user
-// created it.
-bool IsPlanted(const std::string& path, const struct stat& info) {
-  constexpr mode_t kEverybodys = S_ISVTX | S_IWOTH;
-  struct stat directory {};
-  return ::stat(DirectoryOf(path).c_str(), &directory) == 0 &&
-         (directory.st_mode & kEverybodys) == kEverybodys && info.st_uid != ::geteuid() &&
-         info.st_uid != directory.st_uid;
-}
-
-Status RefusePlanted(const std::string& path, std::string_view what) {
-  return {ErrorCode::kFileUnwritable,
-          fmt::format("{}: is another user's {} in a directory that everybody may write to", path,
-                      what),
-          "name a file in a directory of your own"};
-}
-
-// Checks the directories before the last part of `path` for planted links.
-Status CheckWayTo(const std::string& path) {
-  for (size_t slash = path.find('/', 1); slash != std::string::npos;
-       slash = path.find('/', slash + 1)) {
-    const std::string part = path.substr(0, slash);
-    struct stat info {};
-    if (::lstat(part.c_str(), &info) != 0) return {};
-    if (S_ISLNK(info.st_mode) && IsPlanted(part, info)) return RefusePlanted(part, "link");
-  }
-  return {};
-}
-
-// Links in /proc/PID/fd lead to open files, not to the path that readlink() returns.
-bool IsInProc(const std::string& link) {
-  struct statfs info {};
-  return ::statfs(DirectoryOf(link).c_str(), &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
-}
-
-}  // namespace
-
-Result<std::string> PlaceToWrite(const std::string& path) {
-  constexpr int kMaxLinks = 40;  // the kernel's limit
-  std::string place = path;
-  for (int links = 0; links < kMaxLinks; ++links) {
-    HVDRAY_RETURN_IF_ERROR(CheckWayTo(place));
-    struct stat info {};
-    if (::lstat(place.c_str(), &info) != 0) {
-      if (errno == ENOENT) return place;
-      return FileStatus(ErrorCode::kFileUnwritable, place, errno);
-    }
-    if (!S_ISLNK(info.st_mode) || IsInProc(place)) return place;
-    if (IsPlanted(place, info)) return RefusePlanted(place, "link");
-    std::array<char, PATH_MAX> target{};
-    const ssize_t size = ::readlink(place.c_str(), target.data(), target.size());
-    if (size <= 0) return FileStatus(ErrorCode::kFileUnwritable, place, errno);
-    const std::string_view text(target.data(), static_cast<size_t>(size));
-    place =
-        text.front() == '/' ? std::string(text) : fmt::format("{}/{}", DirectoryOf(place), text);
-  }
-  return FileStatus(ErrorCode::kFileUnwritable, path, ELOOP);
-}
-
-namespace {
-
-// Checks again on the open file: what PlaceToWrite() saw may have been replaced since.
-Result<UniqueFd> OpenPlace(const std::string& place) {
+// Checks again on the open file: what was seen may have been replaced since.
+Result<UniqueFd> OpenPlace(const PathEnd& place) {
+  const int at = place.directory.get();
   struct stat info {};
-  const bool is_there = ::lstat(place.c_str(), &info) == 0;
+  const bool is_there = ::fstatat(at, place.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   const bool is_link = is_there && S_ISLNK(info.st_mode);  // only /proc has links here
-  if (is_there && IsPlanted(place, info)) return RefusePlanted(place, "file");
+  if (is_there) HVDRAY_RETURN_IF_ERROR(CheckNotPlanted(place, info));
   int flags = O_WRONLY | O_CLOEXEC;
   if (!is_link) flags |= O_NOFOLLOW;
   if (!is_there || S_ISREG(info.st_mode)) flags |= O_CREAT;
-  UniqueFd fd(::open(place.c_str(), flags, 0644));
+  UniqueFd fd(::openat(at, place.name.c_str(), flags, 0644));
   if (!fd.is_valid() || ::fstat(fd.get(), &info) != 0) {
-    return FileStatus(ErrorCode::kFileUnwritable, place, errno);
+    return FileStatus(ErrorCode::kFileUnwritable, place.path, errno);
   }
-  if (!is_link && IsPlanted(place, info)) return RefusePlanted(place, "file");
+  if (!is_link) HVDRAY_RETURN_IF_ERROR(CheckNotPlanted(place, info));
   if (S_ISREG(info.st_mode) && ::ftruncate(fd.get(), 0) != 0) {
-    return FileStatus(ErrorCode::kFileUnwritable, place, errno);
+    return FileStatus(ErrorCode::kFileUnwritable, place.path, errno);
   }
   return fd;
 }
 
 }  // namespace
+
+Result<std::string> PlaceToWrite(const std::string& path) {
+  HVDRAY_ASSIGN_OR_RETURN(PathEnd place, FindPlace(path));
+  return std::move(place.path);
+}
 
 Result<UniqueFd> OpenForWriting(const std::string& path) {
   if (const int named = DescriptorNamedBy(path); named >= 0) {
@@ -183,7 +127,7 @@ Result<UniqueFd> OpenForWriting(const std::string& path) {
     if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnwritable, path, errno);
     return fd;
   }
-  HVDRAY_ASSIGN_OR_RETURN(const std::string place, PlaceToWrite(path));
+  HVDRAY_ASSIGN_OR_RETURN(const PathEnd place, FindPlace(path));
   return OpenPlace(place);
 }
 
@@ -218,16 +162,17 @@ Status WriteAll(int fd, ByteView bytes) {
 namespace {
 
 // O_EXCL: in a directory that everybody may write to, another user could plant a link of this name.
-Result<UniqueFd> OpenTemporary(const std::string& temporary) {
-  ::unlink(temporary.c_str());
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnwritable, temporary, errno);
+Result<UniqueFd> OpenTemporary(const PathEnd& place, const std::string& name, mode_t mode) {
+  ::unlinkat(place.directory.get(), name.c_str(), 0);
+  UniqueFd fd(
+      ::openat(place.directory.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!fd.is_valid()) return FileStatus(ErrorCode::kFileUnwritable, place.path, errno);
   return fd;
 }
 
 }  // namespace
 
-Status WriteFileAtomically(const std::string& path, ByteView bytes) {
+Status WriteFileAtomically(const std::string& path, ByteView bytes, mode_t mode) {
   struct stat info {};
   const bool is_special = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
   if (is_special || DescriptorNamedBy(path) >= 0) {
@@ -235,20 +180,23 @@ Status WriteFileAtomically(const std::string& path, ByteView bytes) {
     return WriteAll(fd.get(), bytes).WithContext(path);
   }
   // If `path` is a link, replace its target and keep the link.
-  HVDRAY_ASSIGN_OR_RETURN(const std::string target, PlaceToWrite(path));
-  const std::string temporary = fmt::format("{}.tmp{}", target, ::getpid());
+  HVDRAY_ASSIGN_OR_RETURN(const PathEnd target, FindPlace(path));
+  const int at = target.directory.get();
+  const std::string temporary = fmt::format("{}.tmp{}", target.name, ::getpid());
   Status status;
   {
-    HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenTemporary(temporary));
-    // What only its owner could read stays so.
-    if (::stat(target.c_str(), &info) == 0) (void)!::fchmod(fd.get(), info.st_mode & 0777);
+    // What only its owner could read stays so, from the first byte.
+    const bool is_there = ::fstatat(at, target.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+    if (is_there) mode = info.st_mode & 0777;
+    HVDRAY_ASSIGN_OR_RETURN(UniqueFd fd, OpenTemporary(target, temporary, mode));
+    if (is_there) (void)!::fchmod(fd.get(), mode);
     status = WriteAll(fd.get(), bytes);
     if (status.ok() && ::fsync(fd.get()) != 0) status = ErrnoStatus("fsync", errno);
   }
-  if (status.ok() && ::rename(temporary.c_str(), target.c_str()) != 0) {
+  if (status.ok() && ::renameat(at, temporary.c_str(), at, target.name.c_str()) != 0) {
     status = ErrnoStatus("rename", errno);
   }
-  if (!status.ok()) ::unlink(temporary.c_str());
+  if (!status.ok()) ::unlinkat(at, temporary.c_str(), 0);
   return std::move(status).WithContext(path);
 }
 
@@ -258,18 +206,8 @@ bool IsDirectory(const std::string& path) {
 }
 
 Status MakeDirs(const std::string& path) {
-  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
-    const std::string part = path.substr(0, slash);
-    if (!part.empty() && ::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) {
-      return FileStatus(ErrorCode::kFileUnwritable, part, errno);
-    }
-    if (slash == std::string::npos) break;
-  }
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    return FileStatus(ErrorCode::kFileUnwritable, path, errno);
-  }
-  if (!S_ISDIR(info.st_mode)) return FileStatus(ErrorCode::kFileUnwritable, path, ENOTDIR);
+  PathFault fault;
+  if (!WalkToDirectory(path, WalkRule::kOwnLinks, 0755, fault)) return StatusOf(fault);
   return {};
 }
 

@@ -62,8 +62,9 @@ bool AwaitEnd(int pidfd, Duration limit = {});
 
 /// Opens `path` for writing and truncates it; creates it with mode 0644 (umask applies). For the
 /// name of a descriptor ("/dev/stdout"), returns a duplicate, not truncated. Refuses another user's
-/// file or link in a sticky directory that everybody may write to (as /tmp): see PlaceToWrite().
-/// Errors: kFileUnwritable, kOutOfResources.
+/// links (see PlaceToWrite()), another user's file in a directory that everybody may write to (as
+/// /tmp), and hard links in a directory where others can make them. Errors: kFileUnwritable,
+/// kOutOfResources.
 Result<UniqueFd> OpenForWriting(const std::string& path);
 
 /// Reads the whole file. Blocks. Errors: kFileUnreadable, also for a directory or a file of more
@@ -75,15 +76,16 @@ Result<std::string> ReadFile(const std::string& path, size_t limit_bytes = size_
 Status WriteAll(int fd, ByteView bytes);
 
 /// Replaces `path` whole or not at all (temporary file in the same directory, fsync, rename). If
-/// `path` is a link, replaces its target. Writes in place to what is not a regular file (a device,
-/// a pipe). Blocks. Errors: kFileUnwritable, kOutOfResources, kSystem.
-Status WriteFileAtomically(const std::string& path, ByteView bytes);
+/// `path` is a link, replaces its target. A file that exists keeps its mode; a new one gets `mode`
+/// (umask applies). Writes in place to what is not a regular file (a device, a pipe). Blocks.
+/// Errors: kFileUnwritable, kOutOfResources, kSystem.
+Status WriteFileAtomically(const std::string& path, ByteView bytes, mode_t mode = 0644);
 
 /// A directory, or a link to one.
 bool IsDirectory(const std::string& path);
 
 /// Makes the directory and its parents (mode 0755, umask applies); succeeds if it exists already.
-/// Errors: kFileUnwritable.
+/// Follows links as PlaceToWrite(). Errors: kFileUnwritable, kOutOfResources.
 Status MakeDirs(const std::string& path);
 
 /// Raises this process's soft limit of open files to at least `wanted` if the hard limit permits;
@@ -101,10 +103,8 @@ Result<uint64_t> RaiseOpenFileLimit(uint64_t wanted);
 int DescriptorNamedBy(const std::string& path);
 
 /// Resolves the links of `path` and returns the path of the file itself; a file that does not exist
-/// yet is fine. Follows links by the rule of fs.protected_symlinks (proc(5)), whether the kernel
-/// enforces it or not: a link in a sticky directory that everybody may write to (as /tmp) must
-/// belong to this process's user or to the directory's owner. Errors: kFileUnwritable,
-/// kOutOfResources.
+/// yet is fine. Follows only links of this user's and root's, and those in directories that nobody
+/// else can write to: see WalkToFile(). Errors: kFileUnwritable, kOutOfResources.
 Result<std::string> PlaceToWrite(const std::string& path);
 
 }  // namespace hvdray

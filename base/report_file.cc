@@ -24,21 +24,19 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
     return ::fcntl(fd, F_GETFD) >= 0 ? Status() : refuse(path, errno);
   }
   struct stat info {};
-  std::string target = path;
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return refuse(path, EISDIR);
     if (!S_ISREG(info.st_mode)) {
       return ::access(path.c_str(), W_OK) == 0 ? Status() : refuse(path, errno);
     }
-    Result<std::string> place = PlaceToWrite(path);
-    if (!place.ok()) return std::move(place).status().WithContext(flag);
-    target = std::move(place).value();
   } else if (errno != ENOENT) {
     return refuse(path, errno);
   }
+  const Result<std::string> target = PlaceToWrite(path);
+  if (!target.ok()) return Status(target.status()).WithContext(flag);
   // The file is replaced as a whole, so its directory must accept a new one.
-  const size_t slash = target.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : target.substr(0, slash + 1);
+  const size_t slash = target->rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : target->substr(0, slash + 1);
   if (::access(directory.c_str(), W_OK | X_OK) != 0) return refuse(directory, errno);
   return {};
 }

@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "base/path_walk.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -24,6 +26,14 @@ constexpr wire::StreamId kBoth[] = {wire::StreamId::kStdout, wire::StreamId::kSt
 
 std::string_view FileName(wire::StreamId stream) {
   return stream == wire::StreamId::kStderr ? "stderr" : "stdout";
+}
+
+// Makes the directory if it is missing; follows no link of another user.
+Result<PathEnd> PlaceIn(const std::string& directory) {
+  PathFault fault;
+  std::optional<PathEnd> place = WalkToDirectory(directory, WalkRule::kOwnLinks, 0755, fault);
+  if (!place) return StatusOf(fault);
+  return std::move(*place);
 }
 
 Status Lost(const std::string& path, Status cause) {
@@ -51,7 +61,7 @@ Result<std::unique_ptr<OutputDirectory>> OutputDirectory::Create(const std::stri
   for (int rank = 0; rank < np; ++rank) {
     for (const wire::StreamId stream : kBoth) {
       HVDRAY_RETURN_IF_ERROR(
-          directory->Open({rank, stream}, O_TRUNC, directory->files_[{rank, stream}])
+          directory->Open({rank, stream}, Content::kEmptied, directory->files_[{rank, stream}])
               .WithCode(ErrorCode::kFileUnwritable));
     }
   }
@@ -81,19 +91,23 @@ std::string OutputDirectory::PathOf(Key key) const {
   return fmt::format("{}/{}/{}", path_, RankDirectoryName(key.first, np_), FileName(key.second));
 }
 
-Status OutputDirectory::Open(Key key, int flags, File& file) {
+Status OutputDirectory::Open(Key key, Content content, File& file) {
   const std::string path = PathOf(key);
-  const std::string parent = path.substr(0, path.rfind('/'));
-  if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(parent, errno);
+  HVDRAY_ASSIGN_OR_RETURN(PathEnd place, PlaceIn(path.substr(0, path.rfind('/'))));
+  place.path = path;
   // O_NONBLOCK: a pipe instead of a file must not block us. O_NOFOLLOW: a link must not
   // redirect the workers' output.
-  const int all_flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | flags;
-  UniqueFd fd(::open(path.c_str(), all_flags, 0644));
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+  const std::string name(FileName(key.second));
+  UniqueFd fd(::openat(place.directory.get(), name.c_str(), kFlags, 0644));
   struct stat info {};
   if (!fd.is_valid() || ::fstat(fd.get(), &info) != 0) return ErrnoStatus(path, errno);
   if (S_ISFIFO(info.st_mode)) {
     return {ErrorCode::kFileUnwritable, fmt::format("{}: is a pipe, not a file", path)};
   }
+  HVDRAY_RETURN_IF_ERROR(CheckNotPlanted(place, info));
+  const bool is_emptied = content == Content::kEmptied && S_ISREG(info.st_mode);
+  if (is_emptied && ::ftruncate(fd.get(), 0) != 0) return ErrnoStatus(path, errno);
   const auto listed = std::find(open_.begin(), open_.end(), key);
   if (listed != open_.end()) open_.erase(listed);
   file.fd = std::move(fd);
@@ -110,7 +124,7 @@ Status OutputDirectory::BeginAttempt(int rank, wire::StreamId stream) {
   File& file = files_[key];
   if (++file.attempts == 1 && file.is_empty && file.fd.is_valid() && !file.is_damaged) return {};
   Status status = file.attempts > 1 ? MoveToAttempt(key, file) : Status();
-  if (status.ok()) status = Open(key, O_TRUNC, file);
+  if (status.ok()) status = Open(key, Content::kEmptied, file);
   file.is_damaged = !status.ok();
   file.is_empty = true;
   return status.ok() ? status : Lost("begin the file anew", std::move(status));
@@ -122,9 +136,15 @@ Status OutputDirectory::MoveToAttempt(Key key, File& file) {
       fmt::format("{}/attempt.{}/{}", path_, earlier_attempts_ + file.attempts - 1,
                   RankDirectoryName(key.first, np_));
   const std::string to = fmt::format("{}/{}", directory, FileName(key.second));
-  HVDRAY_RETURN_IF_ERROR(MakeDirs(directory));
+  HVDRAY_ASSIGN_OR_RETURN(const PathEnd old_place, PlaceIn(from.substr(0, from.rfind('/'))));
+  HVDRAY_ASSIGN_OR_RETURN(const PathEnd new_place, PlaceIn(directory));
+  const std::string name(FileName(key.second));
   // Ignore a file that the user removed meanwhile.
-  if (::rename(from.c_str(), to.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(to, errno);
+  if (::renameat(old_place.directory.get(), name.c_str(), new_place.directory.get(),
+                 name.c_str()) != 0 &&
+      errno != ENOENT) {
+    return ErrnoStatus(to, errno);
+  }
   if (file.is_damaged) damaged_before_.push_back(to);
   return {};
 }
@@ -133,7 +153,7 @@ Status OutputDirectory::Append(int rank, wire::StreamId stream, ByteView text) {
   File& file = files_[{rank, stream}];
   if (file.is_damaged || text.empty()) return {};
   Status status;
-  if (!file.fd.is_valid()) status = Open({rank, stream}, 0, file);
+  if (!file.fd.is_valid()) status = Open({rank, stream}, Content::kKept, file);
   file.is_empty = false;
   if (status.ok()) status = WriteAll(file.fd.get(), text).WithContext(PathOf({rank, stream}));
   if (status.ok()) return {};

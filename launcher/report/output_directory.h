@@ -27,7 +27,7 @@ std::string RankDirectoryName(int rank, int np);
 class OutputDirectory {
  public:
   /// Creates the directory and the empty files of ranks 0..np-1. Errors: kFileUnwritable, also if a
-  /// pipe is there instead of a file.
+  /// pipe or a link is there instead of a file, or another user's link on the way.
   static Result<std::unique_ptr<OutputDirectory>> Create(const std::string& path, int np);
 
   /// The rank is about to start: empties or creates its file. From the second call on, moves the
@@ -55,7 +55,8 @@ class OutputDirectory {
   std::string PathOf(Key key) const;
   Status MoveToAttempt(Key key, File& file);
   void FindStrangers();
-  Status Open(Key key, int flags, File& file);
+  enum class Content : uint8_t { kKept, kEmptied };
+  Status Open(Key key, Content content, File& file);
 
   std::string path_;
   int np_;

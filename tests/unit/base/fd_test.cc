@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -130,6 +131,14 @@ TEST(WriteFileAtomicallyTest, KeepsTheModeOfTheFileThatItReplaces) {
   EXPECT_EQ(info.st_mode & 07777, 0600U);
 }
 
+TEST(WriteFileAtomicallyTest, ANewFileHasItsModeFromTheFirstByte) {
+  const TempDirectory directory;
+  ASSERT_TRUE(WriteFileAtomically(directory / "secret", "x", 0600).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat((directory / "secret").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+}
+
 TEST(WriteFileAtomicallyTest, FailureKeepsTheOldFileAndLeavesNothingBeside) {
   const TempDirectory directory;
   const std::string path = directory / "report.json";
@@ -194,16 +203,13 @@ class SharedDirectory : public testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
-    constexpr uid_t kSomebody = 65534;
     ASSERT_EQ(::chmod(shared_.path().c_str(), 01777), 0);
     ASSERT_TRUE(WriteFileAtomically(precious_, "kept").ok());
     ASSERT_EQ(::symlink(precious_.c_str(), (shared_ / "link").c_str()), 0);
     ASSERT_EQ(::symlink(own_.path().c_str(), (shared_ / "folder").c_str()), 0);
     ASSERT_TRUE(WriteFileAtomically(shared_ / "file", "theirs").ok());
     ASSERT_EQ(::mkfifo((shared_ / "pipe").c_str(), 0666), 0);
-    for (const char* name : {"link", "folder", "file", "pipe"}) {
-      ASSERT_EQ(::lchown((shared_ / name).c_str(), kSomebody, kSomebody), 0);
-    }
+    for (const char* name : {"link", "folder", "file", "pipe"}) GiveAway(shared_ / name);
   }
 
   TempDirectory own_;
@@ -217,9 +223,33 @@ TEST_F(SharedDirectory, AnotherUsersLinkLeadsNowhere) {
        {shared_ / "link", shared_ / "folder/precious", own_ / "indirect"}) {
     const Status replaced = WriteFileAtomically(path, "new");
     EXPECT_EQ(replaced.code(), ErrorCode::kFileUnwritable) << path;
-    EXPECT_NE(replaced.message().find("another user's link"), std::string::npos) << path;
+    EXPECT_NE(replaced.message().find("another user owns the link"), std::string::npos) << path;
     EXPECT_EQ(OpenForWriting(path).status().code(), ErrorCode::kFileUnwritable) << path;
   }
+  EXPECT_EQ(ReadFile(precious_).value(), "kept");
+}
+
+TEST_F(SharedDirectory, AnotherUsersLinkLeadsNowhereInWhateverDirectoryHeCanWriteTo) {
+  const auto is_refused = [this](const char* name) {
+    return WriteFileAtomically(shared_ / name, "new").code() == ErrorCode::kFileUnwritable &&
+           OpenForWriting(shared_ / name).status().code() == ErrorCode::kFileUnwritable &&
+           MakeDirs(shared_ / "folder/new").code() == ErrorCode::kFileUnwritable;
+  };
+  ASSERT_EQ(::chmod(shared_.path().c_str(), 0777), 0);
+  EXPECT_TRUE(is_refused("link"));
+  EXPECT_TRUE(is_refused("folder/precious"));
+  EXPECT_EQ(OpenForWriting(shared_ / "file").status().code(), ErrorCode::kFileUnwritable);
+  ASSERT_EQ(::chmod(shared_.path().c_str(), 0755), 0);
+  GiveAway(shared_.path());
+  EXPECT_TRUE(is_refused("link"));
+  EXPECT_TRUE(is_refused("folder/precious"));
+  EXPECT_EQ(ReadFile(precious_).value(), "kept");
+}
+
+TEST_F(SharedDirectory, ASecondNameOfAFileInAnotherUsersDirectoryIsNotWrittenTo) {
+  ASSERT_EQ(::link(precious_.c_str(), (shared_ / "second").c_str()), 0);
+  GiveAway(shared_.path());
+  EXPECT_EQ(OpenForWriting(shared_ / "second").status().code(), ErrorCode::kFileUnwritable);
   EXPECT_EQ(ReadFile(precious_).value(), "kept");
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -37,6 +38,17 @@ TEST(CheckReportPathTest, RefusesByFlagAndPlace) {
   refused("/dev/fd/987");
   ASSERT_TRUE(WriteFileAtomically(temp / "file", "").ok());
   refused(temp / "file/below");
+}
+
+TEST(CheckReportPathTest, AnotherUsersLinkOnTheWayIsRefusedBeforeTheJob) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const TempDirectory temp;
+  ASSERT_TRUE(MakeDirs(temp / "theirs").ok());
+  ASSERT_EQ(::symlink(temp.path().c_str(), (temp / "theirs/link").c_str()), 0);
+  for (const char* name : {"theirs", "theirs/link"}) GiveAway(temp / name);
+  const Status status = CheckReportPath(temp / "theirs/link/new", "--report");
+  EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable);
+  EXPECT_NE(status.message().find("--report: another user owns the link"), std::string::npos);
 }
 
 TEST(WriteReportFileTest, ReplacesAFileWholeOrNotAtAll) {

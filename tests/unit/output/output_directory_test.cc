@@ -13,6 +13,7 @@
 
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/file_size_limit.h"
+#include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -151,6 +152,49 @@ TEST(OutputDirectoryTest, ALinkInThePlaceOfAFileIsRefused) {
   ASSERT_EQ(::symlink((temp / "other").c_str(), (temp / "rank.0/stdout").c_str()), 0);
   EXPECT_EQ(OutputDirectory::Create(temp.path(), 1).status().code(), ErrorCode::kFileUnwritable);
   EXPECT_EQ(Read(temp / "other"), "kept");
+}
+
+// In another user's directory, as he can put it there at any time.
+class ForeignOutputDirectory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+    for (const std::string& path : {temp_ / "precious", out_}) ASSERT_TRUE(MakeDirs(path).ok());
+    ASSERT_TRUE(WriteFileAtomically(temp_ / "precious/stdout", "kept").ok());
+    GiveAway(out_);
+  }
+  void PlantLink(const std::string& name) const {
+    ASSERT_EQ(::symlink((temp_ / "precious").c_str(), (out_ + "/" + name).c_str()), 0);
+    GiveAway(out_ + "/" + name);
+  }
+
+  TempDirectory temp_;
+  const std::string out_ = temp_ / "out";
+};
+
+TEST_F(ForeignOutputDirectory, ALinkInThePlaceOfARanksDirectoryIsRefused) {
+  PlantLink("rank.1");
+  const Status status = OutputDirectory::Create(out_, 2).status();
+  EXPECT_EQ(status.code(), ErrorCode::kFileUnwritable);
+  EXPECT_NE(status.message().find("rank.1"), std::string::npos) << status.message();
+  EXPECT_EQ(Read(temp_ / "precious/stdout"), "kept");
+}
+
+TEST_F(ForeignOutputDirectory, ALinkInThePlaceOfAnAttemptIsRefused) {
+  auto directory = OutputDirectory::Create(out_, 1).value();
+  PlantLink("attempt.1");
+  ASSERT_TRUE(directory->BeginAttempt(0, StreamId::kStdout).ok());
+  ASSERT_TRUE(directory->Append(0, StreamId::kStdout, "new").ok());
+  EXPECT_EQ(directory->BeginAttempt(0, StreamId::kStdout).code(), ErrorCode::kOutputLost);
+  EXPECT_FALSE(std::filesystem::exists(temp_ / "precious/rank.0"));
+}
+
+TEST_F(ForeignOutputDirectory, ASecondNameOfAnotherFileIsNotEmptied) {
+  ASSERT_TRUE(MakeDirs(out_ + "/rank.0").ok());
+  ASSERT_EQ(::link((temp_ / "precious/stdout").c_str(), (out_ + "/rank.0/stdout").c_str()), 0);
+  GiveAway(out_ + "/rank.0");
+  EXPECT_EQ(OutputDirectory::Create(out_, 1).status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_EQ(Read(temp_ / "precious/stdout"), "kept");
 }
 
 TEST(OutputDirectoryTest, AFullDiskIsSaidOnceForAFileAndSparesTheOthers) {
