@@ -11,11 +11,14 @@
 #include <string_view>
 #include <utility>
 
+#include "base/path_walk.h"
+
 namespace hvdray {
 namespace {
 
 constexpr mode_t kModeBits = 0777;
 constexpr mode_t kOwnerAll = 0700;
+constexpr mode_t kNewDirectory = 0755;
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 // Reports progress after this much or at the end of a list: well below the launcher's window.
 constexpr uint32_t kTellBytes = 32 << 10;
@@ -23,6 +26,22 @@ constexpr uint32_t kTellFiles = 64;
 
 Status Violation(std::string_view what) {
   return {ErrorCode::kProtocolError, fmt::format("File: {}", what)};
+}
+
+// Not writable by others: they may be able to reach here what is private on the launcher's machine.
+mode_t ModeOf(mode_t mode) { return mode & kModeBits & ~(S_IWGRP | S_IWOTH); }
+
+// Of a file or directory open as O_PATH, for which fchmod() does not work.
+bool ChangeMode(int fd, mode_t mode) {
+  return ::chmod(fmt::format("/proc/self/fd/{}", fd).c_str(), mode) == 0;
+}
+
+// Root's directory may be closed to us: writing files will show whether it accepts them.
+void SetMode(const UniqueFd& directory, const struct stat& info, mode_t mode) {
+  constexpr mode_t kSpecialBits = 07000;
+  const mode_t now = info.st_mode & kModeBits;
+  if (now == mode || now == ModeOf(mode)) return;
+  (void)!ChangeMode(directory.get(), ModeOf(mode) | (info.st_mode & kSpecialBits));
 }
 
 std::string_view NameIn(const std::string& path) {
@@ -49,8 +68,11 @@ DirectoryReceiver::DirectoryReceiver(std::string home)
 DirectoryReceiver::~DirectoryReceiver() { DropTemporary(); }
 
 bool DirectoryReceiver::Fail(const char* step, int error, const std::string& path) {
+  return FailAt(step, error, path.empty() ? root_ : fmt::format("{}/{}", root_, path));
+}
+
+bool DirectoryReceiver::FailAt(const char* step, int error, std::string place) {
   DropTemporary();
-  std::string place = path.empty() ? root_ : fmt::format("{}/{}", root_, path);
   place.resize(std::min(place.size(), wire::kMaxDirectoryPath));
   problem_ = wire::DirectoryProblem{error, step, std::move(place)};
   return false;
@@ -91,7 +113,8 @@ Result<wire::Body> DirectoryReceiver::OnList(wire::DirectoryList&& list) {
   return wire::Body(std::move(answer));
 }
 
-// The user named the path to the target: follows links in it and creates missing directories.
+// The user named the path to the target: follows links in it and creates missing directories. What
+// is copied there will be executed, so nobody else may be able to change it.
 bool DirectoryReceiver::OpenRoot(const std::string& target) {
   parent_fd_.Reset();
   parent_.clear();
@@ -101,23 +124,12 @@ bool DirectoryReceiver::OpenRoot(const std::string& target) {
     root_ = target.empty() ? home_ : fmt::format("{}/{}", home_, target);
   }
   while (root_.size() > 1 && root_.ends_with('/')) root_.pop_back();
-  for (size_t slash = root_.find('/', 1);; slash = root_.find('/', slash + 1)) {
-    const std::string part = root_.substr(0, slash);
-    if (::mkdir(part.c_str(), kModeBits) != 0 && errno != EEXIST) {
-      const int error = errno;
-      struct stat info {};
-      // On a read-only file system, mkdir fails with EROFS even for existing directories.
-      if (::stat(part.c_str(), &info) != 0) return Fail("create directory", error, "");
-    }
-    if (slash == std::string::npos) break;
-  }
-  root_fd_.Reset(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  PathFault fault;
+  const std::optional<PathEnd> end =
+      WalkToDirectory(root_, WalkRule::kOwnDirectories, kNewDirectory, fault);
+  if (!end) return FailAt(fault.what, fault.error, std::move(fault.path));
+  root_fd_.Reset(::openat(end->directory.get(), ".", kDirectoryFlags));
   return root_fd_.is_valid() || Fail("open directory", errno, "");
-}
-
-bool DirectoryReceiver::OpenDirectoryAt(int parent, const std::string& name, UniqueFd& out) {
-  out.Reset(::openat(parent, name.c_str(), kDirectoryFlags));
-  return out.is_valid();
 }
 
 // Opens the directory of `path` part by part, so that it follows no link on the way.
@@ -128,16 +140,25 @@ bool DirectoryReceiver::OpenParent(const std::string& path) {
   if (!fd.is_valid()) return Fail("open directory", errno, "");
   for (size_t begin = 0; begin < directory.size();) {
     const size_t end = std::min(directory.find('/', begin), directory.size());
-    UniqueFd next;
-    if (!OpenDirectoryAt(fd.get(), directory.substr(begin, end - begin), next)) {
+    struct stat info {};
+    UniqueFd next(
+        ::openat(fd.get(), directory.substr(begin, end - begin).c_str(), kDirectoryFlags));
+    if (!next.is_valid() || ::fstat(next.get(), &info) != 0) {
       return Fail("open directory", errno, directory.substr(0, end));
     }
+    if (const char* distrust = DistrustOf(info)) return Fail(distrust, 0, directory.substr(0, end));
     fd = std::move(next);
     begin = end + 1;
   }
   parent_fd_ = std::move(fd);
   parent_ = directory;
   return true;
+}
+
+// Without following a link: what is looked at is what is changed.
+UniqueFd DirectoryReceiver::OpenEntry(const std::string& path) const {
+  return UniqueFd(::openat(parent_fd_.get(), std::string(NameIn(path)).c_str(),
+                           O_PATH | O_NOFOLLOW | O_CLOEXEC));
 }
 
 bool DirectoryReceiver::Visit(const wire::DirectoryEntry& entry, Need& need) {
@@ -158,22 +179,22 @@ bool DirectoryReceiver::Visit(const wire::DirectoryEntry& entry, Need& need) {
 }
 
 bool DirectoryReceiver::VisitFile(const wire::DirectoryEntry& entry, Need& need) {
-  const std::string name(NameIn(entry.path));
+  need = Need::kFile;
+  const UniqueFd file = OpenEntry(entry.path);
   struct stat info {};
-  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    if (errno != ENOENT) return Fail("look at", errno, entry.path);
-    need = Need::kFile;
-    return true;
+  if (!file.is_valid() && errno == ENOENT) return true;
+  if (!file.is_valid() || ::fstat(file.get(), &info) != 0) {
+    return Fail("look at", errno, entry.path);
   }
   if (S_ISDIR(info.st_mode)) return Fail("write a file over the directory", EISDIR, entry.path);
   const bool is_same = S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) == entry.size &&
                        info.st_mtim.tv_sec == entry.mtime_s &&
                        info.st_mtim.tv_nsec == static_cast<long>(entry.mtime_ns);
-  if (is_same && (info.st_mode & kModeBits) == entry.mode) return true;
-  // If another user owns the file, its mode can't be changed, but the file may be replaced.
-  if (!is_same || ::fchmodat(parent_fd_.get(), name.c_str(), entry.mode, 0) != 0) {
-    need = Need::kFile;
-  }
+  // Another user's file is replaced, since he can still change it.
+  if (!is_same || !IsTrustedOwner(info.st_uid)) return true;
+  const mode_t mode = info.st_mode & kModeBits;
+  const bool is_fine = mode == ModeOf(entry.mode) || (mode == entry.mode && IsOursAlone(info));
+  if (is_fine || ChangeMode(file.get(), ModeOf(entry.mode))) need = Need::kNothing;
   return true;
 }
 
@@ -204,36 +225,29 @@ bool DirectoryReceiver::MakeLink(const wire::DirectoryEntry& entry) {
 
 bool DirectoryReceiver::MakeDirectory(const wire::DirectoryEntry& entry) {
   const std::string name(NameIn(entry.path));
-  const mode_t mode = entry.mode | kOwnerAll;
-  if (::mkdirat(parent_fd_.get(), name.c_str(), kOwnerAll) != 0 && errno != EEXIST) {
-    const int error = errno;
-    struct stat info {};
-    if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-      return Fail("create directory", error, entry.path);
-    }
-  }
+  const int error =
+      ::mkdirat(parent_fd_.get(), name.c_str(), kOwnerAll) == 0 || errno == EEXIST ? 0 : errno;
+  const UniqueFd directory = OpenEntry(entry.path);
   struct stat info {};
-  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    return Fail("look at", errno, entry.path);
+  if (!directory.is_valid() || ::fstat(directory.get(), &info) != 0) {
+    return Fail("create directory", error != 0 ? error : errno, entry.path);
   }
   // Rejects links as well: they may lead anywhere.
   if (!S_ISDIR(info.st_mode)) return Fail("create a directory over", ENOTDIR, entry.path);
-  if ((info.st_mode & kModeBits) == mode) return true;
-  // Another user's directory keeps its mode. Writing files will show whether it accepts them.
-  (void)!::fchmodat(parent_fd_.get(), name.c_str(), mode | (info.st_mode & ~(S_IFMT | kModeBits)),
-                    0);
+  // What lies there already may be executed, too.
+  if (const char* distrust = DistrustOf(info)) return Fail(distrust, 0, entry.path);
+  SetMode(directory, info, entry.mode | kOwnerAll);
   return true;
 }
 
 bool DirectoryReceiver::SetDirectoryMode(const wire::DirectoryEntry& entry) {
-  const std::string name(NameIn(entry.path));
+  const UniqueFd directory = OpenEntry(entry.path);
   struct stat info {};
-  if (::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (!directory.is_valid() || ::fstat(directory.get(), &info) != 0) {
     return Fail("look at", errno, entry.path);
   }
   if (!S_ISDIR(info.st_mode)) return Fail("set the mode of", ENOTDIR, entry.path);
-  const mode_t mode = entry.mode | (info.st_mode & ~(S_IFMT | kModeBits));
-  (void)!::fchmodat(parent_fd_.get(), name.c_str(), mode, 0);
+  SetMode(directory, info, entry.mode);
   return true;
 }
 
@@ -294,7 +308,7 @@ bool DirectoryReceiver::FinishFile(const wire::File& file) {
   const std::string& path = entries_[file.entry].path;
   const timespec times[2] = {{0, UTIME_OMIT},
                              {static_cast<time_t>(file.mtime_s), static_cast<long>(file.mtime_ns)}};
-  if (::fchmod(file_.get(), file.mode) != 0) return Fail("set the mode of", errno, path);
+  if (::fchmod(file_.get(), ModeOf(file.mode)) != 0) return Fail("set the mode of", errno, path);
   if (::futimens(file_.get(), times) != 0) return Fail("set the time of", errno, path);
   // Network file systems may report a full disk only now.
   if (::close(file_.Release()) != 0) return Fail("write", errno, path);

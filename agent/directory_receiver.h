@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives a directory from the launcher (--sync): reports which files differ here, writes them to
 // temporary files and renames those. Never follows a link out of the target, never leaves a partial
-// file. docs/protocol.md, "DirectoryList" to "DirectoryProblem"; docs/adr/0009-directory-sync.md.
+// file, never uses a directory that another user owns or may write to. docs/protocol.md,
+// "DirectoryList" to "DirectoryProblem"; docs/adr/0009-directory-sync.md.
 #ifndef HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 #define HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 
@@ -46,7 +47,7 @@ class DirectoryReceiver {
   bool SetDirectoryMode(const wire::DirectoryEntry& entry);
   bool MakeLink(const wire::DirectoryEntry& entry);
   bool OpenParent(const std::string& path);
-  bool OpenDirectoryAt(int parent, const std::string& name, UniqueFd& out);
+  UniqueFd OpenEntry(const std::string& path) const;
   bool OpenTemporary();
   bool Append(const wire::File& file);
   bool FinishFile(const wire::File& file);
@@ -56,6 +57,7 @@ class DirectoryReceiver {
   /// Records the failed step at `path` (relative to the target; empty: the target itself). Returns
   /// false.
   bool Fail(const char* step, int error, const std::string& path);
+  bool FailAt(const char* step, int error, std::string place);
 
   const std::string home_;
   const std::string temporary_prefix_;

@@ -38,7 +38,10 @@ Status Changed(std::string_view how) {
 Status StatusOf(const wire::DirectoryProblem& problem) {
   const std::string what =
       fmt::format("{} {}", ShownText(problem.step), ShownText(problem.path, kShownDirectoryBytes));
-  if (problem.error == 0) return {ErrorCode::kSyncFailed, what};
+  if (problem.error == 0) {
+    return {ErrorCode::kSyncFailed, what + ": they could change what the job runs",
+            "name a directory of your own there, DIR:TARGET, or make that one yours alone"};
+  }
   Status status = ErrnoStatus(what, problem.error);
   if (status.code() == ErrorCode::kOutOfResources) {
     return std::move(status).WithHint("free space there, or name another place: DIR:TARGET");

@@ -180,6 +180,25 @@ def test_a_target_that_takes_no_files_is_named(sync, hosts, project):
     assert f"{FOLDER}: Not a directory" in result.stderr and "HVD-E0215" in result.stderr
 
 
+@pytest.mark.parametrize("plant, said", [
+    ("install -d -o 65534 /mnt/job", "another user owns /mnt/job"),
+    ("install -d -m 777 /mnt/job", "other users may write to /mnt/job"),
+    ("install -d /mnt/job; install -d -o 65534 /mnt/job/pkg", "another user owns /mnt/job/pkg"),
+    ("install -d /mnt/job; ln -s /mnt/job /mnt/open/job; chown -h 65534 /mnt/open/job",
+     "another user owns the link /mnt/open/job"),
+])
+def test_a_target_that_others_can_fill_gets_and_runs_nothing(sync, hosts, project, plant, said):
+    assert project.is_dir()
+    target = said.split()[-1].removesuffix("/pkg")
+    with hosts.mounted("h1", "/mnt", "mode=755"):
+        hosts.run(["sh", "-ec", f"install -d -m 1777 /mnt/open; {plant}; echo 'echo taken' >/mnt/job/theirs.sh"],
+                  on="h1", check=True)
+        result = sync("-H", "h1:1", "--sync", f"{FOLDER}:{target}", "--", "sh", f"{target}/theirs.sh")
+    assert result.returncode == 125 and result.stdout == ""
+    assert f"{said}: they could change what the job runs" in result.stderr and "HVD-E0215" in result.stderr
+    assert "hint: name a directory of your own there, DIR:TARGET" in result.stderr
+
+
 def wait_for_part(folder, job):
     """Until a file is half written there."""
     deadline = time.monotonic() + 60

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -204,6 +205,84 @@ TEST_F(DirectoryReceiverTest, TargetIsMadeWithItsParentsAlsoForNothing) {
   EXPECT_TRUE(fs::is_directory(temp_ / "x/y/z"));
   receiver_.emplace("/nonexistent");
   EXPECT_EQ(Wanted({}, temp_ / "abs").root, temp_ / "abs");
+}
+
+class SharedTargetTest : public DirectoryReceiverTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+    fs::create_directories(root_ + "/pkg");
+  }
+  // Nothing was put into the target.
+  void ExpectRefused(const std::vector<DirectoryEntry>& entries, const std::string& step,
+                     const std::string& path) {
+    EXPECT_EQ(Problem(entries), (wire::DirectoryProblem{0, step, path}));
+    EXPECT_FALSE(fs::exists(root_ + "/pkg/new"));
+  }
+  const std::vector<DirectoryEntry> entries_{DirectoryOf("pkg"), LinkOf("pkg/new", "x")};
+};
+
+TEST_F(SharedTargetTest, TargetThatAnotherUserOwnsIsRefused) {
+  GiveAway(root_);
+  ExpectRefused(entries_, "another user owns", root_);
+}
+
+TEST_F(SharedTargetTest, TargetThatOthersMayWriteToIsRefused) {
+  for (const mode_t mode : {0777, 01777}) {
+    receiver_.emplace(temp_.path());
+    ASSERT_EQ(::chmod(root_.c_str(), mode), 0);
+    ExpectRefused(entries_, "other users may write to", root_);
+  }
+}
+
+TEST_F(SharedTargetTest, TargetWhoseParentsOthersMayExchangeIsRefused) {
+  const std::string parent = temp_ / "open";
+  fs::create_directories(parent);
+  ASSERT_EQ(::chmod(parent.c_str(), 0777), 0);
+  EXPECT_EQ(Problem({}, "open/below"),
+            (wire::DirectoryProblem{0, "other users may write to", parent}));
+  EXPECT_FALSE(fs::exists(parent + "/below"));
+}
+
+TEST_F(SharedTargetTest, DirectoryInTheTargetThatOthersCanFillIsRefused) {
+  GiveAway(root_ + "/pkg");
+  ExpectRefused(entries_, "another user owns", root_ + "/pkg");
+  receiver_.emplace(temp_.path());
+  ExpectRefused({LinkOf("pkg/new", "x")}, "another user owns", root_ + "/pkg");
+  receiver_.emplace(temp_.path());
+  ASSERT_EQ(::chown((root_ + "/pkg").c_str(), 0, 0), 0);
+  ASSERT_EQ(::chmod((root_ + "/pkg").c_str(), 0777), 0);
+  ExpectRefused(entries_, "other users may write to", root_ + "/pkg");
+}
+
+TEST_F(SharedTargetTest, LinkOfAnotherUserOnTheWayToTheTargetIsRefused) {
+  const std::string shared = temp_ / "shared";
+  fs::create_directories(shared);
+  ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
+  ASSERT_EQ(::symlink(root_.c_str(), (shared + "/link").c_str()), 0);
+  GiveAway(shared + "/link");
+  EXPECT_EQ(Problem({}, "shared/link"),
+            (wire::DirectoryProblem{0, "another user owns the link", shared + "/link"}));
+}
+
+TEST_F(SharedTargetTest, FileOfAnotherUserIsReplacedThoughItLooksTheSame) {
+  Wanted({FileEntry("f", 2)});
+  Send(Chunk(0, "ab"));
+  GiveAway(root_ + "/f");
+  EXPECT_EQ(Wanted({FileEntry("f", 2)}).ranges.size(), 1U);
+  Send(Chunk(0, "ab"));
+  EXPECT_EQ(Look("f").st_uid, ::geteuid());
+}
+
+TEST_F(DirectoryReceiverTest, OthersMayNotWriteToTheCopyWhateverTheSourcesMode) {
+  Wanted({DirectoryOf("d", 0777), FileEntry("d/f", 1, 0666)});
+  Send(Chunk(1, "x", true, 0666));
+  EXPECT_EQ(Look("d").st_mode & 0777, 0755U);
+  EXPECT_EQ(Look("d/f").st_mode & 0777, 0644U);
+  EXPECT_TRUE(Wanted({DirectoryOf("d", 0777), FileEntry("d/f", 1, 0666)}).ranges.empty());
+  ASSERT_EQ(::chmod((root_ + "/d/f").c_str(), 0666), 0);
+  EXPECT_TRUE(Wanted({DirectoryOf("d", 0777), FileEntry("d/f", 1, 0666)}).ranges.empty());
+  EXPECT_EQ(Look("d/f").st_mode & 0777, 0644U);
 }
 
 TEST_F(DirectoryReceiverTest, WithoutAHomeOnlyAbsoluteTargetsGo) {
