@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "agent/gang_environment.h"
 #include "agent/host_facts.h"
 #include "agent/orphans.h"
+#include "agent/start_directory.h"
 #include "base/log.h"
 #include "rendezvous/horovod_protocol.h"
 
@@ -42,15 +41,6 @@ void RaiseLimitFor(size_t workers) {
   if (limit.ok() && *limit >= files) return;
   Log(LogLevel::kWarning, "agent", "open file limit is {}; {} would be safe", limit.value_or(0),
       files);
-}
-
-void FallBackToOwnDirectory(wire::StartGeneration& start) {
-  if (!start.is_directory_optional || IsDirectory(start.working_directory)) return;
-  std::error_code ignored;
-  // As with horovodrun, whose `cd` fails without ending the job.
-  Log(LogLevel::kWarning, "agent", "no directory {} here: workers start in {}",
-      start.working_directory, std::filesystem::current_path(ignored).string());
-  start.working_directory.clear();
 }
 
 }  // namespace
@@ -84,9 +74,9 @@ Status GangSet::Start(Generation generation, wire::StartGeneration start) {
   size_t workers = start.workers.size();
   for (const auto& gang : gangs_) workers += gang->workers().live_count();
   RaiseLimitFor(workers);
-  FallBackToOwnDirectory(start);
-  if (!options_.is_elastic) last_generation_ = generation;
   LocalGang::Options options;
+  options.directory_error = SettleStartDirectory(start);
+  if (!options_.is_elastic) last_generation_ = generation;
   options.job_id = options_.job_id;
   options.generation = generation;
   options.ends_one_by_one = options_.is_elastic;
@@ -146,7 +136,7 @@ Status GangSet::Warm(wire::StartGeneration start) {
     return {ErrorCode::kProtocolError, "Warm without command or modules, or with workers"};
   }
   // As its workers' start will be read.
-  FallBackToOwnDirectory(start);
+  const int directory_error = SettleStartDirectory(start);
   start = WithNodePython(std::move(start), options_.node.python);
   const GangEnvironment environment(start, options_.job_id, kNoGeneration, options_.node);
   const Result<ForkServerPlan> plan =
@@ -155,6 +145,7 @@ Status GangSet::Warm(wire::StartGeneration start) {
     link_.Send({kNoGeneration, wire::Warmed{.why = std::move(why)}});
     return Status();
   };
+  if (directory_error != 0) return refuse("its working directory is refused");
   if (!plan.ok()) return refuse(plan.status().message());
   if (options_.keeps_processes) return refuse("its processes outlive the job");
   const ForkServer* server =

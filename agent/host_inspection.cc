@@ -21,6 +21,7 @@
 #include "agent/cgroup.h"
 #include "agent/exec_plan.h"
 #include "agent/inspector.h"
+#include "agent/start_directory.h"
 #include "base/command_words.h"
 #include "base/environ.h"
 #include "base/fd.h"
@@ -213,8 +214,19 @@ class Gatherer {
     AddDirectory("shm", "/dev/shm");
     AddDirectory("home", Environment::FromProcess().GetOr("HOME", ""));
     std::error_code gone;
-    AddDirectory("working", inspect_.working_directory.empty() ? fs::current_path(gone).string()
-                                                               : inspect_.working_directory);
+    const bool is_trusted =
+        DistrustOfDirectory(inspect_.working_directory, inspect_.directory_trust).empty();
+    if (is_trusted) {
+      AddDirectory("working", inspect_.working_directory.empty() ? fs::current_path(gone).string()
+                                                                 : inspect_.working_directory);
+    } else {
+      facts_.directories.push_back({"working", inspect_.working_directory, EPERM});
+      // Nothing of another user's is run.
+      inspect_.working_directory.clear();
+      inspect_.command.clear();
+      inspect_.files.clear();
+      inspect_.modules.clear();
+    }
     if (!inspect_.command.empty()) Add("command", [this] { AskCommand(); });
     if (!inspect_.files.empty()) Add("files of the command", [this] { LookForFiles(); });
     Add("host name", [this] { AskName(); });
@@ -390,7 +402,7 @@ class Gatherer {
     return {};
   }
 
-  const wire::Inspect& inspect_;
+  wire::Inspect inspect_;
   const std::function<void(const wire::Inspection&)>& report_;
   std::vector<std::pair<std::string, std::function<void()>>> steps_;
   std::string machine_;

@@ -89,7 +89,7 @@ void LocalGang::Start() {
     if (!sweeper_) ReapOrphans([this](pid_t pid) { return owner_.IsOurs(pid); });
   });
   const bool has_server = !start_.preload.empty() && !options_.keeps_processes;
-  if (has_server && !start_.workers.empty()) PlanServer();
+  if (has_server && !start_.workers.empty() && options_.directory_error == 0) PlanServer();
   MakePumps();
   StartSome();
 }
@@ -153,6 +153,10 @@ std::optional<LocalGang::Beginner> LocalGang::Prepare(const wire::WorkerSlot& sl
   const int name = slot.name();
   if (cancelled_.contains(name)) {
     FailToStart(name, ExecStage::kFork, ECANCELED);
+    return std::nullopt;
+  }
+  if (options_.directory_error != 0) {
+    FailToStart(name, ExecStage::kDirectory, options_.directory_error);
     return std::nullopt;
   }
   if (plan_.paths.empty()) {

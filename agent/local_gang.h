@@ -49,6 +49,7 @@ class LocalGang final : private WorkerSet::Owner {
     std::string job_id;
     Generation generation = 0;
     std::string cgroup_directory;  ///< Start() creates it; empty: no cgroup.
+    int directory_error = 0;       ///< Not 0: no worker may start in its working directory.
     /// After workers exit by themselves, how long their leftover processes may still write: enough
     /// for a `tee` to see its end of file.
     Duration linger{std::chrono::milliseconds(500)};

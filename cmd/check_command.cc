@@ -87,9 +87,10 @@ Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
   HVDRAY_RETURN_IF_ERROR(Place(plan));
   HVDRAY_ASSIGN_OR_RETURN(plan.synced,
                           PlanSync(*plan.spec.sync, plan.environment, SyncScope::kCheckOnly));
-  plan.worker_place = PlaceIn(plan.synced, ResolvedDirectory(plan.spec.working_directory->empty()
-                                                                 ? plan.current_directory
-                                                                 : *plan.spec.working_directory));
+  const std::string& directory =
+      plan.spec.working_directory->empty() ? plan.current_directory : *plan.spec.working_directory;
+  plan.worker_place = PlaceIn(plan.synced, ResolvedDirectory(directory));
+  plan.directory_trustees = TrusteesOf(directory);
   return plan.spec.command->empty() ? Status() : CheckExec(plan);
 }
 

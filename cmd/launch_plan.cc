@@ -247,6 +247,7 @@ Status PlanCopies(LaunchPlan& plan, std::string_view command) {
   const std::string& directory =
       plan.spec.working_directory->empty() ? plan.current_directory : *plan.spec.working_directory;
   plan.worker_place = PlaceIn(plan.synced, ResolvedDirectory(directory));
+  plan.directory_trustees = TrusteesOf(directory);
   return {};
 }
 

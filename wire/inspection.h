@@ -9,10 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "base/path_walk.h"
+
 namespace hvdray::wire {
 
 inline constexpr size_t kMaxInspected = 256;           ///< Elements per list of an Inspection.
 inline constexpr size_t kMaxInspectStrings = 8 << 20;  ///< Bytes of all strings of an Inspect.
+
+inline constexpr size_t kMaxTrustees = 64;  ///< Owners, and groups.
+
+/// Of a directory that is there already: if it is checked, nobody but the agent's user, root and
+/// the trustees may own it or write to it, or to a directory on the way there. They could change
+/// what is executed in it.
+struct DirectoryTrust {
+  bool is_checked = false;
+  Trustees trustees;
+  bool operator==(const DirectoryTrust&) const = default;
+};
 
 /// Launcher to agent: report the state of this host as a job that starts now would find it.
 struct Inspect {
@@ -23,6 +36,7 @@ struct Inspect {
   std::vector<std::string> files;    ///< Files that the command's arguments name.
   std::vector<std::string> modules;  ///< Python modules to import, such as "torch".
   std::vector<std::string> environment;  ///< For the import: "NAME=VALUE"; empty: the agent's own.
+  DirectoryTrust directory_trust = {};
   bool operator==(const Inspect&) const = default;
 };
 
@@ -30,7 +44,7 @@ struct Inspect {
 struct DirectoryFacts {
   std::string use;    ///< "agent", "home", "working", "tmp", "shm"
   std::string path;   ///< Empty: not set (no HOME).
-  int32_t error = 0;  ///< errno of opening it; if not 0, the rest is 0.
+  int32_t error = 0;  ///< errno of opening it, EPERM: not trusted; if not 0, the rest is 0.
   bool is_writable = false;
   bool is_noexec = false;
   uint64_t total_bytes = 0;

@@ -182,7 +182,8 @@ struct StartGeneration {
   bool is_torch_environment = true;  ///< Also set torchrun's variables.
   int32_t stdin_rank = -1;  ///< This worker's stdin is a pipe, all others read /dev/null. -1: none.
   std::string working_directory;       ///< Empty: the agent's own.
-  bool is_directory_optional = false;  ///< If it is missing, use the agent's own.
+  bool is_directory_optional = false;  ///< If it is missing or not safe, use the agent's own.
+  DirectoryTrust directory_trust = {};
   std::vector<WorkerSlot> workers;
   std::vector<std::string> command;      ///< argv
   std::vector<std::string> environment;  ///< "NAME=VALUE"; the agent adds the slot variables.

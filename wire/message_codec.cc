@@ -262,6 +262,16 @@ void Fields(Io& io, FieldsOf<Io, ProbeResult> result) {
   });
 }
 
+template <typename Io, typename Trust>
+void TrustFields(Io& io, Trust& trust) {
+  if (!io.Has("is_folder_checked", trust.is_checked)) return;
+  io.Flag("is_folder_checked", trust.is_checked);
+  const auto id = [](auto& item, auto& number) { item.Int({}, number, kAnyOf<uint32_t>); };
+  io.List("folder_owners", trust.trustees.owners, kMaxTrustees, id);
+  io.List("folder_groups", trust.trustees.groups, kMaxTrustees, id);
+  io.Flag("is_folder_everybodys", trust.trustees.is_everybody);
+}
+
 template <typename Io>
 void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
   io.Int("size", start.size, kSizes);
@@ -296,6 +306,7 @@ void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
   if (io.Has("gpu_visibility", start.gpu_visibility != GpuVisibility::kInherited)) {
     io.Int("gpu_visibility", start.gpu_visibility, {0, static_cast<int64_t>(GpuVisibility::kRank)});
   }
+  TrustFields(io, start.directory_trust);
   if (io.Has("has_channel", start.has_channel)) io.Flag("has_channel", start.has_channel);
   if (io.Has("preload", !start.preload.empty())) {
     io.List("preload", start.preload, kMaxPreload,
@@ -417,6 +428,7 @@ template <typename Io>
 void Fields(Io& io, FieldsOf<Io, Inspect> inspect) {
   constexpr FieldRange kCounts = {0, kMaxInspected};
   io.Int("timeout_ms", inspect.timeout_ms, kAnyOf<uint32_t>);
+  TrustFields(io, inspect.directory_trust);
   io.String(inspect.working_directory);
   io.String(inspect.command);
   io.String(inspect.path);

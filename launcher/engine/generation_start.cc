@@ -29,11 +29,17 @@ void CompleteStart(const LaunchPlan& plan, const JobHost& host, wire::StartGener
   }
   message->is_torch_environment = plan.spec.wants_torch_env();
   message->working_directory = *plan.spec.working_directory;
-  if (host.is_remote && message->working_directory.empty() && !plan.current_directory.empty()) {
+  if (host.is_remote && message->working_directory.empty()) {
     message->working_directory = plan.current_directory;
-    message->is_directory_optional = true;
+    // On Ray workers may start in the agent's directory, which is the job's. Ray's directories are
+    // everybody's.
+    message->is_directory_optional = plan.place.is_on_own_environment;
   }
-  if (!host.worker_directory.empty()) message->working_directory = host.worker_directory;
+  if (!host.worker_directory.empty()) {
+    message->working_directory = host.worker_directory;  // a copy, in a directory of our own
+  } else if (host.is_remote && !message->working_directory.empty()) {
+    message->directory_trust = {!plan.place.is_on_own_environment, plan.directory_trustees};
+  }
   message->has_channel = *plan.spec.has_channel;
   message->preload = *plan.spec.preload;
   message->preload_limit_ms = Milliseconds(*plan.spec.start_timeout);

@@ -41,10 +41,9 @@ CheckFacts FactsOf(const LaunchPlan& plan) {
   facts.build = plan.build;
   facts.np = *spec.np;
   if (!spec.command->empty()) facts.command = spec.command->front();
-  facts.is_directory_optional = spec.working_directory->empty();
   facts.is_directory_synced = plan.worker_place.has_value();
   facts.working_directory =
-      facts.is_directory_optional ? plan.current_directory : *spec.working_directory;
+      spec.working_directory->empty() ? plan.current_directory : *spec.working_directory;
   for (size_t i = 0; i < plan.hosts.size(); ++i) {
     CheckedHost host;
     host.name = plan.hosts[i].host;
@@ -145,6 +144,7 @@ void HostCheck::Ask(size_t host) {
   inspect.working_directory = *plan_.spec.working_directory;
   if (is_remote && inspect.working_directory.empty())
     inspect.working_directory = plan_.current_directory;
+  inspect.directory_trust = {is_remote, plan_.directory_trustees};
   inspect.command = facts_.command;
   const Environment environment = WorkerEnvironment(plan_.spec, plan_.environment, !is_remote);
   inspect.path = environment.GetOr("PATH", "");

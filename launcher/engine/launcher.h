@@ -52,7 +52,8 @@ struct LaunchPlan {
   std::vector<SyncedDirectory> synced;      ///< Directories copied to other hosts (--sync).
   std::optional<SyncedPlace> worker_place;  ///< Where workers start, if within one of these.
   Environment environment;                  ///< Of hvdray itself.
-  std::string current_directory;  ///< Of hvdray: workers on other hosts start there if it exists.
+  std::string current_directory;            ///< Of hvdray: workers on other hosts start there.
+  Trustees directory_trustees;              ///< Of where workers start, seen from this machine.
   std::string job_id;
   std::string build;
   TimePoint began{};  ///< When hvdray was called.

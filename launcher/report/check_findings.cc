@@ -120,18 +120,16 @@ void JudgeWorkingDirectory(const CheckFacts& facts, const CheckedHost& host, Iss
   const wire::DirectoryFacts* directory = DirectoryOf(*host.inspection, "working");
   if (directory == nullptr || directory->error == 0) return;
   if (facts.is_directory_synced && host.is_remote) return;
-  if (facts.is_directory_optional && host.is_remote) {
-    issues.Warn(
-        host, "working_folder",
-        fmt::format("no directory {}: workers would start in the home directory", directory->path),
-        "share the directory, make it there, or name one that all hosts have: --cwd DIR");
-    return;
-  }
   // On this machine `hvdray run` looks before it starts anything.
   const ErrorCode code = host.is_remote ? ErrorCode::kWorkerStartFailed : ErrorCode::kUsage;
+  const bool is_distrusted = directory->error == EPERM;
   issues.Fail(host, "working_folder", code,
-              fmt::format("working directory {}: {}", directory->path, ErrnoText(directory->error)),
-              "make it there, or name one that all hosts have: --cwd DIR");
+              fmt::format("working directory {}: {}", directory->path,
+                          is_distrusted ? "other users could change what runs there"
+                                        : ErrnoText(directory->error)),
+              is_distrusted
+                  ? "start where nobody else can write: --sync .:TARGET, or --cwd DIR"
+                  : "copy it there: --sync DIR, or name one that all hosts have: --cwd DIR");
 }
 
 void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
@@ -158,13 +156,13 @@ void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issu
 
 void JudgeFiles(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
   const wire::DirectoryFacts* directory = DirectoryOf(*host.inspection, "working");
-  const std::string place = directory != nullptr && directory->error == 0
-                                ? directory->path
-                                : std::string("the home directory");
+  const bool has_place = directory != nullptr && directory->error == 0;
   std::vector<std::string> others;
   for (const wire::MissingFile& file : host.inspection->missing_files) {
+    const bool is_relative = !file.path.starts_with('/');
+    if (is_relative && !has_place) continue;  // a finding of its own
     const std::string seen =
-        file.path.starts_with('/') ? file.path : fmt::format("{} in {}", file.path, place);
+        is_relative ? fmt::format("{} in {}", file.path, directory->path) : file.path;
     if (file.path != facts.script) {
       others.push_back(seen);
       continue;

@@ -74,11 +74,10 @@ struct MeasuredPair {
 struct CheckFacts {
   std::string build;  ///< Of this hvdray.
   int np = 0;
-  std::string command;                 ///< The program; empty: none given.
-  std::string script;                  ///< The Python script; empty: none known.
-  std::string working_directory;       ///< Of workers on other hosts; empty: the home directory.
-  bool is_directory_optional = false;  ///< Not asked for: hvdray's current directory.
-  bool is_directory_synced = false;    ///< --sync copies it to other hosts.
+  std::string command;               ///< The program; empty: none given.
+  std::string script;                ///< The Python script; empty: none known.
+  std::string working_directory;     ///< Of workers on other hosts; empty: the home directory.
+  bool is_directory_synced = false;  ///< --sync copies it to other hosts.
   std::vector<CheckedHost> hosts;
   std::vector<std::string> unused_hosts;  ///< They get no worker and were not asked.
   Status slots;                           ///< kNotEnoughSlots

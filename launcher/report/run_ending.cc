@@ -12,8 +12,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <map>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -84,8 +86,11 @@ int EndRun(const JobSpec& spec, CalledAs name, const Environment& environment, T
            JobReport report, const std::function<void(std::span<const std::string> lines)>& print) {
   const TerminalStyle style =
       ChooseStyle(::isatty(STDERR_FILENO) != 0, *spec.color, *spec.is_quiet, environment);
+  std::error_code none;
   const ClosingStyle closing{.command = spec.command->front(),
-                             .directory = *spec.working_directory,
+                             .directory = spec.working_directory->empty()
+                                              ? std::filesystem::current_path(none).string()
+                                              : *spec.working_directory,
                              .is_colored = style.is_colored && !IsLogJson(),
                              .is_quiet = *spec.is_quiet,
                              .is_verbose = *spec.is_verbose,
@@ -344,6 +349,11 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
 std::string FailureHint(const Verdict& verdict, std::span<const std::string> last_lines,
                         const ClosingStyle& style) {
   const WorkerRecord& worker = *verdict.first_failure;
+  if (worker.status && worker.status->stage == wire::ExecStage::kDirectory) {
+    return worker.status->error == EPERM
+               ? "start where nobody else can write: --sync .:TARGET, or --cwd DIR"
+               : "copy your directory to the hosts: --sync ., or name one that all have: --cwd DIR";
+  }
   if (worker.status && worker.status->stage == wire::ExecStage::kExec) {
     if (worker.status->error == ELIBACC && !style.interpreter.empty()) {
       return InterpreterHint(style.command, style.interpreter);

@@ -142,7 +142,7 @@ def test_a_full_disk_and_a_noexec_folder_are_errors_of_their_host(check, hosts):
 
 
 def test_small_shared_memory_and_a_full_working_folder_are_warnings(check, hosts):
-    with hosts.mounted("h6", "/dev/shm", "size=64m"), hosts.mounted("h6", "/mnt", "size=1m"):
+    with hosts.mounted("h6", "/dev/shm", "size=64m"), hosts.mounted("h6", "/mnt", "size=1m,mode=755"):
         page = document(check("-H", "h6:1", "--cwd", "/mnt", "--json"))
     assert page["would_start"]
     assert "/dev/shm has room for 64 MiB only" in findings(page, "shared_memory")[0]["message"]
@@ -192,15 +192,29 @@ def test_a_command_that_one_host_lacks_gives_127_and_names_it(check, hosts):
 
 def test_the_working_folder_is_looked_for(check, hosts):
     hosts.run(["mkdir", "-p", "/run/only-here"], on="launcher", check=True)
-    page = document(check("-H", "h1:1", "--json", cwd="/run/only-here"))
-    assert page["would_start"]
-    [finding] = findings(page, "working_folder")
-    assert finding["level"] == "warning" and "/run/only-here" in finding["message"]
+    result = check("-H", "h1:1", "--json", cwd="/run/only-here")
+    [finding] = findings(document(result), "working_folder")
+    assert result.returncode == 125 and "/run/only-here" in finding["message"]
     result = check("-H", "h1:1,h2:1", "--cwd", "/no/such/folder", "--json")
     page = document(result)
     assert result.returncode == 125
     assert [f["hosts"] for f in errors(page)] == [["h1", "h2"]]
     assert check("-np", "1", "--cwd", "/no/such/folder").returncode == 2, "on this machine run looks first"
+
+
+def test_nothing_is_run_in_a_folder_that_another_user_can_fill(check, hosts):
+    hosts.run(["mkdir", "-p", "/run/job"], on="launcher", check=True)
+    plant = ("rm -rf /run/job; install -d -o 65534 /run/job; printf '#!/bin/sh\ntouch /run/taken\n' >/run/job/python3; "
+             "chmod 755 /run/job/python3")
+    hosts.run(["sh", "-ec", plant], on="h1", check=True)
+    try:
+        result = check("-H", "h1:1", "--json", "--", "./python3", "train.py", cwd="/run/job")
+        [finding] = errors(document(result))
+        assert result.returncode == 125
+        assert finding["kind"] == "working_folder" and "other users could change" in finding["message"]
+        assert hosts.run(["test", "!", "-e", "/run/taken"], on="h1").returncode == 0
+    finally:
+        hosts.run(["rm", "-rf", "/run/job", "/run/taken"], on="h1", check=True)
 
 
 def test_too_many_workers_are_an_error_beside_the_facts(check):

@@ -126,14 +126,44 @@ def test_nothing_of_the_environment_is_on_a_command_line(remote, hosts):
     assert job.returncode == 143
 
 
-def test_the_working_folder_is_ours_where_it_is_there_and_else_home(remote, tmp_path, hosts):
+def test_the_working_folder_is_ours_and_nothing_starts_where_it_is_missing(remote, tmp_path, hosts):
     assert lines_of(remote("-H", "h1:1", "--", "pwd")) == [str(tmp_path)]
     hosts.run(["mkdir", "-p", "/run/only-here"], on="launcher", check=True)  # /run is each host's own
     result = remote("-H", "h1:1", "--", "pwd", cwd="/run/only-here")
-    assert lines_of(result) == [str(hosts.state / "home")]
-    assert "no directory /run/only-here here" in result.stderr
+    assert result.returncode == 125 and not lines_of(result)
+    assert "/run/only-here could not be entered as working directory: No such file" in result.stderr
+    assert "hint: copy your directory to the hosts: --sync ." in result.stderr
     result = remote("-H", "h1:1", "--cwd", "/no/such/folder", "--", "pwd")
     assert result.returncode != 0 and "/no/such/folder" in result.stderr
+
+
+@pytest.mark.parametrize("plant, said", [
+    ("install -d -o 65534 /run/job", "another user owns /run/job"),
+    ("install -d -m 777 /run/job", "other users may write to /run/job"),
+    ("install -d -g 65534 -m 775 /run/job", "other users may write to /run/job"),
+])
+@pytest.mark.parametrize("words", [[], ["--cwd", "/run/job"]])
+def test_workers_do_not_start_in_a_folder_that_others_can_fill(remote, hosts, plant, said, words):
+    hosts.run(["mkdir", "-p", "/run/job"], on="launcher", check=True)
+    hosts.run(["sh", "-ec", f"rm -rf /run/job; {plant}; echo 'echo taken' >/run/job/train.sh"], on="h1", check=True)
+    try:
+        result = remote("-H", "h1:1", *words, "--", "sh", "train.sh", cwd="/run/job")
+    finally:
+        hosts.run(["rm", "-rf", "/run/job"], on="h1", check=True)
+    assert result.returncode == 125 and not lines_of(result)
+    assert said in result.stderr and "hint: start where nobody else can write" in result.stderr
+
+
+def test_a_groups_folder_that_is_a_groups_here_too_is_fine(remote, hosts):
+    """As on a file system that a team shares: who could change the job's files on the hosts could do so here."""
+    for place in ("launcher", "h1"):
+        hosts.run(["install", "-d", "-o", "65533", "-g", "65534", "-m", "2775", "/run/team"], on=place, check=True)
+    try:
+        result = remote("-H", "h1:1", "--", "pwd", cwd="/run/team")
+    finally:
+        for place in ("launcher", "h1"):
+            hosts.run(["rm", "-rf", "/run/team"], on=place, check=True)
+    assert lines_of(result) == ["/run/team"], result.stderr
 
 
 def test_the_first_failure_on_another_host_gives_its_code(remote):

@@ -129,27 +129,22 @@ TEST(ReadClockTest, AnyNumbersOfAPeerAreTakenWithoutHarm) {
   }
 }
 
-TEST(CheckFindingsTest, AMissingWorkingDirectoryIsAnErrorOnlyWhenItWasAskedFor) {
-  const auto lose = [](CheckedHost& host) {
-    host.inspection->directories[4] = {"working", "/data/job", ENOENT};
-  };
-  const Finding error = OnlyFinding([&](CheckFacts&, CheckedHost& host) { lose(host); });
-  EXPECT_EQ(error.code, ErrorCode::kWorkerStartFailed);
-  ExpectFinding(error, "working_folder", {"host node1", "/data/job", std::strerror(ENOENT)});
-  EXPECT_EQ(ExitCodeOf(std::span(&error, 1)), 125);
-
-  const Finding warning = OnlyFinding([&](CheckFacts& facts, CheckedHost& host) {
-    lose(host);
-    facts.is_directory_optional = true;
-  });
-  EXPECT_FALSE(warning.is_error());
-  ExpectFinding(warning, "working_folder", {"host node1", "/data/job", "home directory"});
+TEST(CheckFindingsTest, AWorkingDirectoryThatIsMissingOrNotOursAloneIsAnError) {
+  for (const auto& [number, text] :
+       {std::pair<int, std::string>(ENOENT, std::strerror(ENOENT)), {EPERM, "other users"}}) {
+    const Finding error = OnlyFinding([number = number](CheckFacts&, CheckedHost& host) {
+      host.inspection->directories[4] = {"working", "/data/job", number};
+    });
+    EXPECT_EQ(error.code, ErrorCode::kWorkerStartFailed);
+    ExpectFinding(error, "working_folder", {"host node1", "/data/job", text});
+    EXPECT_EQ(ExitCodeOf(std::span(&error, 1)), 125);
+  }
 }
 
 TEST(CheckFindingsTest, AWorkingDirectoryThatIsCopiedThereNeedNotExistYet) {
   EXPECT_TRUE(FindingsAfter([](CheckFacts& facts, CheckedHost& host) {
                 host.inspection->directories[4] = {"working", "/data/job", ENOENT};
-                facts.is_directory_optional = facts.is_directory_synced = true;
+                facts.is_directory_synced = true;
               }).empty());
 }
 

@@ -93,7 +93,6 @@ inline CheckFacts GoodFacts(int hosts = 2) {
 /// A bit of everything.
 inline CheckFacts BadFacts() {
   CheckFacts facts = GoodFacts(5);
-  facts.is_directory_optional = true;
   facts.script = "train.py";
   facts.unused_hosts = {"node8", "node9"};
   for (const int lost : {2, 3}) {

@@ -79,7 +79,7 @@ TEST_F(GenerationStartTest, AnOrderToWarmIsTheStartWithoutItsWorkers) {
     EXPECT_EQ(order.command, start.command);
     EXPECT_EQ(order.environment, start.environment);
     EXPECT_EQ(order.working_directory, start.working_directory);
-    EXPECT_EQ(order.is_directory_optional, start.is_directory_optional);
+    EXPECT_EQ(order.directory_trust, start.directory_trust);
     EXPECT_EQ(order.has_channel, start.has_channel);
     EXPECT_EQ(order.gpu_visibility, start.gpu_visibility);
   }
@@ -164,11 +164,18 @@ TEST_F(GenerationStartTest, StdinIsForTheFirstGenerationOnly) {
   EXPECT_EQ(Messages(Start(2), ranks_)[0].stdin_rank, -1);
 }
 
-TEST_F(GenerationStartTest, OtherMachinesTryTheDirectoryOfTheLauncher) {
+TEST_F(GenerationStartTest, OtherMachinesNeedTheDirectoryOfTheLauncherAsTheirOwn) {
+  plan_.directory_trustees = {{500}, {600, 601}};
   auto messages = Messages(Start(1), ranks_);
   EXPECT_EQ(messages[0].working_directory, "");
   EXPECT_EQ(messages[1].working_directory, "/home/me");
+  EXPECT_FALSE(messages[1].is_directory_optional);
+  EXPECT_FALSE(messages[0].directory_trust.is_checked) << "hvdray is there already";
+  EXPECT_EQ(messages[1].directory_trust, (wire::DirectoryTrust{true, {{500}, {600, 601}}}));
+  plan_.place.is_on_own_environment = true;  // on Ray
+  messages = Messages(Start(2), ranks_);
   EXPECT_TRUE(messages[1].is_directory_optional);
+  EXPECT_FALSE(messages[1].directory_trust.is_checked);
 }
 
 TEST_F(GenerationStartTest, AHostWithoutAgentOrInterfaceIsToldNothing) {

@@ -139,7 +139,6 @@ TEST_F(HostCheckTest, AgentsLookWhereWorkersWould) {
       << "this machine: where the agent is";
   plan_.spec.working_directory.Set("/data", "flag --cwd");
   const CheckFacts facts = Run().facts;
-  EXPECT_FALSE(facts.is_directory_optional);
   EXPECT_EQ(transport_.agents["c"]->All<wire::Inspect>()[0].working_directory, "/data");
 }
 

@@ -121,7 +121,7 @@ TEST_F(LauncherSyncTest, DirectoryOfWorkersThatIsNotCopiedIsAsWithoutACopy) {
   Run();
   const auto start = Sent<wire::StartGeneration>("a").at(0);
   EXPECT_EQ(start.working_directory, plan_.current_directory);
-  EXPECT_TRUE(start.is_directory_optional);
+  EXPECT_TRUE(start.directory_trust.is_checked);
 }
 
 TEST_F(LauncherSyncTest, RestartStartsInTheCopyAgainAndCopiesNothing) {

@@ -172,6 +172,15 @@ TEST(MessageCodecTest, WhatOnlyRayNeedsOfAStartGoesAndComesBack) {
       IsRefused(MessageType::kStartGeneration, R"({"gpu_visibility":3})", ByteView("\0", 1)));
 }
 
+TEST(MessageCodecTest, WhomADirectoryIsTrustedToGoesAndComesBack) {
+  StartGeneration start = SampleStart();
+  Inspect inspect;
+  start.directory_trust = inspect.directory_trust = {true, {{500, 4294967294}, {20}, true}};
+  for (const Message& message : {Message{7, start}, Message{0, inspect}}) {
+    EXPECT_EQ(DecodeWhole(EncodeMessage(message).value()).value(), message);
+  }
+}
+
 TEST(MessageCodecTest, WorkersMayGrowElementsAtTheEnd) {
   const auto start = Decoded<StartGeneration>(
       MessageType::kStartGeneration, R"({"workers":[[1,2,3,4,5,"later"]]})", ByteView("\0", 1));
