@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Protocol, Seque
 
 from ._calls import Answer, Limits, Log, died, error_of, value_of
 from ._errors import HvdrayError, WorkerDied, WorkerError
-from ._kit import driver_path, kit
+from ._kit import driver_place, kit
 from ._launcher import Gang, Launcher
 from ._payload import Payload, dumps
 from ._slots import Slot, SlotInfo, no_worker
@@ -42,6 +42,7 @@ class Place(NamedTuple):
     grace_s: Callable[[], float]
     discovery: Optional[Discovery]  # None: the launcher's options say where hosts come from
     interval: Callable[[], float]  # seconds between two questions to it
+    is_on_ray: bool
 
 
 def settle_limits(
@@ -187,8 +188,7 @@ class ElasticCall:
         call = {
             "call": 1,
             "do": "once",
-            "python": list(sys.version_info[:2]),
-            "path": driver_path(),
+            **driver_place(self._place.is_on_ray),
             "results": self._place.results,
             "sizes": self._payload.sizes,
             "object": self._object,

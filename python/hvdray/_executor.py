@@ -26,7 +26,7 @@ from ._elastic import (
     settle_limits,
 )
 from ._errors import HvdrayError, StateLost
-from ._kit import BOOTSTRAP, driver_path, kit
+from ._kit import BOOTSTRAP, driver_place, kit
 from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
 from ._output import OUTPUTS
 from ._payload import Payload, dumps
@@ -422,8 +422,7 @@ class Executor:
         begin = {
             "call": call.number,
             "do": "begin",
-            "python": list(sys.version_info[:2]),
-            "path": driver_path(),
+            **driver_place(self._is_on_ray),
             "results": self._results,
         }
         launcher = self._launcher
@@ -478,7 +477,14 @@ class Executor:
         """Of elastic calls."""
         assert self._min_workers is not None
         return Place(
-            self._launch, self._min_workers, self._env, self._results, self._grace, self._discovery, self._discovery_interval
+            self._launch,
+            self._min_workers,
+            self._env,
+            self._results,
+            self._grace,
+            self._discovery,
+            self._discovery_interval,
+            self._is_on_ray,
         )
 
     def _abandon(self, launcher: Launcher) -> None:

@@ -14,9 +14,10 @@ import os
 import pathlib
 import sys
 import zipfile
-from typing import Iterator
+from typing import Any, Iterator
 
 from ._payload import the_cloudpickle
+from ._trust import machine, trustees_of
 
 # Takes the descriptor of the zip, which comes with the first byte of the first message (docs/channel.md), and drops the
 # current folder from the path first: it may hold a module named like one of Python's own. A fork may have another hvdray.
@@ -53,7 +54,16 @@ def kit() -> bytes:
     return content.getvalue()
 
 
-def driver_path() -> list[str]:
+def driver_place(is_on_ray: bool) -> dict[str, Any]:
+    """For workers: this program's Python, what it imports from, and who could change that already."""
+    path = _driver_path()
+    place: dict[str, Any] = {"python": list(sys.version_info[:2]), "path": path}
+    if not is_on_ray:  # Ray itself runs programs in directories that everybody may write to.
+        place.update(machine=machine(), trustees=[trustees_of(entry) for entry in path])
+    return place
+
+
+def _driver_path() -> list[str]:
     """What this program has put on its path: all but its interpreter's own."""
     import sysconfig
 

@@ -307,7 +307,7 @@ def _take_place(call: dict[str, Any]) -> None:
         raise OtherPython(
             f"this worker has Python {mine[0]}.{mine[1]} ({sys.executable}), and its caller {theirs[0]}.{theirs[1]}: functions go between equal ones only"
         )
-    _worker_path.add(call["path"])
+    _worker_path.add(call)
 
 
 def _told(error: BaseException) -> dict[str, Any]:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
-from typing import Sequence
+from typing import Any
+
+from . import _trust
 
 STANDARD = os.path.dirname(os.__file__)
 OWN = (STANDARD, os.path.join(STANDARD, "lib-dynload"))
@@ -14,46 +15,36 @@ added: list[str] = []  # to sys.path
 left_out: list[str] = []  # others may write there
 
 
-def add(entries: Sequence[str]) -> None:
+def add(call: dict[str, Any]) -> None:
     """To sys.path, behind the kit, which is its first, and the standard library: no module there may take the place of one of
-    Python's. By their real names, so that no link leads elsewhere later."""
+    Python's. From another machine, by their real names, so that no link leads elsewhere later."""
     kit, *own = sys.path
     added.clear()
     left_out.clear()
-    for entry in entries:
-        if entry not in own and os.path.exists(entry):
-            (added if is_trusted(entry) else left_out).append(os.path.realpath(entry))
+    # What the driver imports from, its workers on the same machine may. Ray's driver names no machine.
+    is_here = "machine" not in call or (call["machine"] and call["machine"] == _trust.machine())
+    for entry, trustees in zip(call["path"], call.get("trustees", [_trust.NOBODY] * len(call["path"]))):
+        if entry in own or not os.path.exists(entry):
+            continue
+        if is_here:
+            added.append(entry)
+        elif _is_trusted(entry, trustees):
+            added.append(os.path.realpath(entry))
+        else:
+            left_out.append(entry)
     behind = max((i + 1 for i, entry in enumerate(own) if entry in OWN), default=0)
     sys.path[:] = [kit, *own[:behind], *(entry for entry in added if entry not in own), *own[behind:]]
 
 
-def is_trusted(path: str) -> bool:
-    """It and the directories above it belong to this user or root, and nobody else may write there."""
-    path, is_last = os.path.realpath(path), True
-    while True:
-        try:
-            facts = os.stat(path)
-        except OSError:
-            return False
-        is_shared = facts.st_mode & stat.S_IWOTH or (facts.st_mode & stat.S_IWGRP and not _is_private(facts.st_gid))
-        is_sticky = facts.st_mode & stat.S_ISVTX and not is_last
-        if facts.st_uid not in (0, os.geteuid()) or (is_shared and not is_sticky):
-            return False
-        if path == "/":
-            return True
-        path, is_last = os.path.dirname(path), False
-
-
-def _is_private(group: int) -> bool:
-    """Each user has a group of his own where new files are writable for their group (umask 002)."""
-    import grp
-    import pwd
-
+def _is_trusted(entry: str, trustees: _trust.Trustees) -> bool:
     try:
-        user, named = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
-    except KeyError:
-        return False
-    return user.pw_gid == group and named.gr_name == user.pw_name and set(named.gr_mem) <= {user.pw_name}
+        fault = _trust.distrust_of(entry, trustees)
+    except OSError as error:
+        fault = str(error)
+    if fault and os.environ.get("HOROVOD_LOCAL_RANK", "0") == "0":
+        text = f"hvdray: not importing from {entry}: {fault}"
+        print(text.encode("ascii", "backslashreplace").decode(), file=sys.stderr)
+    return not fault
 
 
 def left_out_with(module: str) -> str:

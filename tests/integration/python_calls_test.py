@@ -996,33 +996,21 @@ assert hvdray.run(made.f, num_proc=1) == ["made"]
 """, cwd=here)
 
 
-def test_workers_take_no_module_from_where_others_may_write_nor_in_place_of_pythons_own(programs, tmp_path):
-    for name in ("own", "shared", "above/inner", "private"):
-        (tmp_path / name).mkdir(parents=True)
-        module = name.rpartition("/")[2]
-        (tmp_path / name / f"in_{module}.py").write_text(f"def f(): return '{module}'")
+def test_workers_take_no_module_in_place_of_pythons_own(programs, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "in_own.py").write_text("def f(): return 'own'")
     for name in ("wave", "colorsys"):  # of the standard library
         (tmp_path / "own" / f"{name}.py").write_text("where = 'mine'")
-    (tmp_path / "shared").chmod(0o777)
-    (tmp_path / "above").chmod(0o777)
-    (tmp_path / "foreign").symlink_to(tmp_path / "private")
-    (tmp_path / "strange").mkdir()
-    (tmp_path / "strange" / "in_strange.py").write_text("def f(): return 'strange'")
-    os.chown(tmp_path / "strange", 65534, -1)
     programs.run("""
-folder = os.getcwd()
-sys.path[1:1] = [os.path.join(folder, name) for name in ("own", "shared", "above/inner", "foreign", "strange")]
-import in_own, in_shared, in_inner, in_private, in_strange
+sys.path.insert(1, os.path.join(os.getcwd(), "own"))
+import in_own
 def standard():
     import colorsys, wave
     return [getattr(module, "where", "Python's") for module in (colorsys, wave)], sys.path[0]
 with hvdray.Executor(1) as executor:
-    assert executor.run(in_own.f) == ["own"] and executor.run(in_private.f) == ["private"]
+    assert executor.run(in_own.f) == ["own"]
     ((found, first),) = executor.run(standard)
     assert found == ["Python's"] * 2 and first.startswith("/proc/self/fd/"), (found, first)
-    for module, place in ((in_shared, "shared"), (in_inner, "above/inner"), (in_strange, "strange")):
-        error = raised(ModuleNotFoundError, lambda: executor.run(module.f))
-        assert error.hint.startswith(f"it is in {folder}/{place} on localhost, where others may write"), error.hint
 """)
 
 

@@ -102,6 +102,32 @@ assert "install json on h2" in error.hint or error.host == "h2", error
 """)
 
 
+def test_a_module_that_another_user_put_on_a_host_is_not_imported(programs, hosts):
+    """In a directory of the program's path that is there, too: it would go before Python's own."""
+    hosts.run(["mkdir", "-p", "/run/mine", "/run/team"], on="launcher", check=True)
+    hosts.run(["sh", "-ec", "echo name = 1 >/run/team/shared_module.py; chown -R 65533 /run/team"], on="launcher", check=True)
+    hosts.run(["sh", "-ec", "install -d -o 65534 /run/mine; touch /run/mine/in_mine.py; "
+               "echo 'open(\"/run/taken\", \"w\")' >/run/mine/colorsys.py; "
+               "install -d -o 65533 /run/team; echo name = 2 >/run/team/shared_module.py"], on="h1", check=True)
+    try:
+        result = programs.run("""
+sys.path[:0] = ["/run/mine", "/run/team"]
+def f():
+    import colorsys, shared_module
+    return os.path.exists("/run/taken"), colorsys.__file__.startswith("/run"), shared_module.name
+assert hvdray.run(f, num_proc=1, hosts="h1:1") == [(False, False, 2)]
+def left_out():
+    import in_mine
+error = raised(ModuleNotFoundError, lambda: hvdray.run(left_out, num_proc=1, hosts="h1:1"))
+assert error.hint.startswith("it is in /run/mine on h1, where others may write"), error.hint
+""")
+        assert "not importing from /run/mine: another user owns /run/mine" in result.errors
+        assert "/run/team" not in result.errors, "its owner could change what runs by the program's own copy"
+    finally:
+        for place in ("launcher", "h1"):
+            hosts.run(["rm", "-rf", "/run/mine", "/run/team", "/run/taken"], on=place, check=True)
+
+
 class Hosts(Place):
     def __init__(self, hosts):
         super().__init__()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which places of the driver's path a worker may import from: a module that another user can put there would run as this one.
+
+As base/path_walk.h: everything on the way belongs to this user or root and others may not write to it, but to sticky
+directories; apart from those who can change the driver's own place already, who are told to the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any, Sequence
+
+MAX_LINKS = 40  # the kernel's limit
+Trustees = Sequence[Any]  # users; groups; whether anybody may write to directories that are not sticky
+NOBODY: Trustees = ((), (), False)
+
+
+def machine() -> str:
+    """Equal for processes that see the same files: what the driver imports from, its workers here may."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip() + os.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return ""
+
+
+def trustees_of(path: str) -> Trustees:
+    """Who can change what is at `path` here; without this user, whose number may be another's elsewhere."""
+    users: set[int] = set()
+    groups: set[int] = set()
+    is_everybody = False
+    place = os.path.realpath(path)
+    while True:
+        try:
+            info = os.stat(place)
+        except OSError:
+            return NOBODY
+        if not _is_ours(info.st_uid):
+            users.add(info.st_uid)
+        if _is_open_to_group(info):
+            groups.add(info.st_gid)
+        is_everybody |= info.st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH
+        if place == os.path.dirname(place):
+            return sorted(users), sorted(groups), is_everybody
+        place = os.path.dirname(place)
+
+
+def distrust_of(path: str, trustees: Trustees = NOBODY) -> str:
+    """Why nothing is to be imported from there: "another user owns /tmp/x"; "": nothing is wrong. Raises OSError."""
+    place, parts, links = "/", _parts(os.path.abspath(path)), 0
+    while True:
+        info = os.lstat(place)
+        fault = _fault(info, trustees)
+        is_sticky = _may_own(info.st_uid, trustees) and info.st_mode & stat.S_ISVTX
+        if fault and not (parts and is_sticky):
+            return f"{fault} {place}"
+        if not parts:
+            return ""
+        entry = os.path.normpath(os.path.join(place, parts.pop(0)))
+        link = os.lstat(entry)
+        if not stat.S_ISLNK(link.st_mode):
+            place = entry
+            continue
+        links += 1
+        if (fault and not _may_own(link.st_uid, trustees)) or links > MAX_LINKS:
+            return f"another user owns the link {entry}"
+        target = os.readlink(entry)
+        place = "/" if target.startswith("/") else place
+        parts[:0] = _parts(target)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part and part != "."]
+
+
+def _fault(info: os.stat_result, trustees: Trustees) -> str:
+    if not _may_own(info.st_uid, trustees):
+        return "another user owns"
+    if trustees[2] and not info.st_mode & stat.S_ISVTX:
+        return ""
+    is_open = info.st_mode & stat.S_IWOTH or (_is_open_to_group(info) and info.st_gid not in trustees[1])
+    return "other users may write to" if is_open else ""
+
+
+def _may_own(user: int, trustees: Trustees) -> bool:
+    return _is_ours(user) or user in trustees[0]
+
+
+def _is_ours(user: int) -> bool:
+    # Who owns "/" could exchange all below it: in a user namespace, root may have another number.
+    return user in (os.geteuid(), 0, os.stat("/").st_uid)
+
+
+def _is_open_to_group(info: os.stat_result) -> bool:
+    return bool(info.st_mode & stat.S_IWGRP) and not _is_private(info.st_gid)
+
+
+def _is_private(group: int) -> bool:
+    """This user's own group, without other members."""
+    import grp  # few workers need them
+    import pwd
+
+    try:
+        user: Any = pwd.getpwuid(os.geteuid())
+        entry = grp.getgrgid(group)
+    except KeyError:
+        return False
+    return entry.gr_name == user.pw_name and set(entry.gr_mem) <= {user.pw_name}
