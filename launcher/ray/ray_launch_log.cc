@@ -24,11 +24,17 @@ std::string NameOf(const std::string& path, uint32_t file) {
   return file == 0 ? path : fmt::format("{}.{}", path, file);
 }
 
+/// A new file. Everybody may write to Ray's directory of logs: what is there may be another user's.
+UniqueFd OpenNew(const std::string& path) {
+  ::unlink(path.c_str());
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
 /// Replaces the file by one with only `line` and the number of the next file. Readers that have the
 /// old one open can finish it.
 void ReplaceBy(const std::string& path, const std::string& line, uint32_t next) {
   const std::string aside = path + ".new";
-  UniqueFd file(::open(aside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const UniqueFd file = OpenNew(aside);
   const bool is_whole = file.is_valid() &&
                         AppendRecord(file.get(), RecordKind::kStderr, line) == 0 &&
                         AppendRecord(file.get(), RecordKind::kNext, std::to_string(next)) == 0 &&
@@ -71,8 +77,7 @@ std::string AsciiLine(std::string_view text) {
 }
 
 Status RayLaunchLog::Open(const std::string& path) {
-  stream_ =
-      UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  stream_ = OpenNew(path);
   if (!stream_.is_valid()) {
     return ErrnoStatus("open " + path, errno).WithCode(ErrorCode::kFileUnwritable);
   }
@@ -92,8 +97,7 @@ void RayLaunchLog::Roll(uint64_t limit_bytes) {
   if (size < kFileBytes) return;
   // If no new file can be created, the old one grows.
   const std::string path = NameOf(path_, file_ + 1);
-  const UniqueFd next(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const UniqueFd next = OpenNew(path);
   if (!next.is_valid()) return;
   if (AppendRecord(stream_.get(), RecordKind::kNext, std::to_string(file_ + 1)) != 0 ||
       ::dup3(next.get(), stream_.get(), O_CLOEXEC) < 0) {

@@ -13,6 +13,7 @@ import os
 import platform
 import queue
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -62,12 +63,18 @@ class Endpoint:
         names = {"@gpus": ",".join(gpus), "@raylet": str(os.getppid()), "@python": sys.executable or ""}
         self.log = os.path.join(ray._private.worker._global_node.get_logs_dir_path(), log_name)
         argv[0] = packaged(argv[0]) if brought is None else unpacked(*brought)
+        program = os.open(argv[0], os.O_RDONLY)  # what is looked at is what runs
+        if brought is not None and not is_own(os.fstat(program)):
+            raise PermissionError(f"{argv[0]} is another user's")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.log)  # everybody may write to Ray's directories: it may be another user's, or a link
         stdin, self.lifeline = os.pipe()  # open as long as the actor lives
         os.write(self.lifeline, line.encode() + b"\n")
         signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the child inherits this thread's mask
-        self.agent = subprocess.Popen([names.get(word, word) for word in argv], stdin=stdin,
-                                      stdout=open(self.log, "wb"), stderr=subprocess.STDOUT)
+        self.agent = subprocess.Popen([names.get(word, word) for word in argv], executable=f"/proc/self/fd/{program}",
+                                      pass_fds=[program], stdin=stdin, stdout=open(self.log, "xb"), stderr=subprocess.STDOUT)
         os.close(stdin)
+        os.close(program)
         return {"node_id": ray.get_runtime_context().get_node_id(), "gpus": gpus,
                 "ip": ray.util.get_node_ip_address(), "hostname": platform.node(),
                 "pid": self.agent.pid}
@@ -102,11 +109,16 @@ def bring(path: str) -> tuple[str, list[Any]]:
 def unpacked(digest: str, content: list[Any]) -> str:
     """Its path on this node, once a session of Ray."""
     path = os.path.join(ray._private.worker._global_node.get_session_dir_path(), f"hvdray-agent-{digest}")
-    if not os.path.isfile(path):
+    if not os.path.lexists(path) or not is_own(os.lstat(path)):
         whole = ray.get(content[0])  # fails when the program ends meanwhile
-        if not put_nameless(path, whole):
+        if os.path.lexists(path) or not put_nameless(path, whole):
             put_renamed(path, whole)
     return path
+
+
+def is_own(info: os.stat_result) -> bool:
+    """A file that nobody else has put there or may change: everybody may write to Ray's directories."""
+    return stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o022
 
 
 def put_nameless(path: str, whole: bytes) -> bool:
@@ -133,7 +145,7 @@ def put_nameless(path: str, whole: bytes) -> bool:
 def put_renamed(path: str, whole: bytes) -> None:
     fresh = f"{path}.{os.getpid()}"
     try:
-        with open(fresh, "wb") as file:
+        with open(fresh, "xb") as file:
             file.write(whole)
         os.chmod(fresh, 0o755)
         os.rename(fresh, path)

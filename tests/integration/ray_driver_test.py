@@ -481,6 +481,20 @@ def is_whole():
     assert ray_driver.unpacked("1", None) == path, "it is there"
     os.unlink(path)
 
+def plant(spoil):
+    with open(path, "w") as file:
+        file.write("another user's")
+    os.chmod(path, 0o755)
+    spoil()
+
+plant(lambda: os.chmod(path, 0o777))
+is_whole()
+plant(lambda: (os.rename(path, "elsewhere"), os.symlink("../elsewhere", path)))
+is_whole()
+if os.geteuid() == 0:
+    plant(lambda: os.chown(path, 65534, 65534))
+    is_whole()
+
 if os.fork() == 0:
     os.fchmod = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     ray_driver.unpacked("1", agent)
