@@ -77,12 +77,17 @@ Result<int> RunOnHost(const ClusterAccess& access, const ClusterNode& node,
 Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
                     const ClusterNode& node, const std::string& text);
 
+enum class PutFor : uint8_t {
+  kUser,
+  kJob,  ///< Directories that are made for it are private, and those of old jobs are removed.
+};
+
 /// Copies a file of this machine to `target` on `node` or in its container: whole, with its mode,
 /// or not at all. `target`: absolute, or relative to the home directory there; an existing file is
 /// replaced. Errors: kFileUnreadable, kSyncFailed with what the host said, those of
 /// RunOverSshForOutput().
 Status PutFile(const ClusterAccess& access, const ClusterNode& node, const RemoteCommand& place,
-               const std::string& path, const std::string& target);
+               const std::string& path, const std::string& target, PutFor purpose);
 
 /// How to reach the Ray on the head. `link` must outlive the access. Calls FindNodes(). Blocks.
 /// Errors: those of FindNodes() and ResolveHead(); kHostUnreachable when no Ray answers there, with

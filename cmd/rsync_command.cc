@@ -82,7 +82,8 @@ class Copier {
     const bool is_into = target.empty() || target.ends_with('/');
     if (!IsDirectory(copy.source)) {
       if (is_into) target += NameOf(copy.source);
-      HVDRAY_RETURN_IF_ERROR(PutFile(access_, node, /*place=*/{}, copy.source, target));
+      HVDRAY_RETURN_IF_ERROR(
+          PutFile(access_, node, /*place=*/{}, copy.source, target, PutFor::kUser));
       return 0;
     }
     // A -H of `hvdray run` has no place for a proxy command, nor for the name of a host key.

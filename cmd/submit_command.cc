@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "cmd/cluster_access.h"
 #include "cmd/cluster_life.h"
 #include "cmd/commands.h"
@@ -24,14 +25,22 @@ std::pair<std::string, std::string> DirectoryAndName(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-/// Shell text that runs the script of the home directory with `arguments`, each as it is. Newer
-/// systems have no `python`.
-std::string ScriptText(const std::string& name, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {name};
+/// Relative to the home directory on the head: a directory of this job alone, so that the script
+/// replaces no other file, and no other job finds it.
+std::string PlaceOf(const std::string& name) {
+  return fmt::format(".cache/hvdray/jobs/{}/{}", Hex(RandomBytes(8)), name);
+}
+
+/// Shell text that runs the script at `place` with `arguments`, each as it is. As Ray has it,
+/// modules in the home directory can be imported. Newer systems have no `python`.
+std::string ScriptText(const std::string& place, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {place};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const std::string quoted = QuotedWords(words);
-  return fmt::format("if command -v python >/dev/null; then python ~/{0}; else python3 ~/{0}; fi",
-                     quoted);
+  return fmt::format(
+      "PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}$HOME; export PYTHONPATH; "
+      "if command -v python >/dev/null; then python ~/{0}; else python3 ~/{0}; fi",
+      quoted);
 }
 
 Status CheckScript(const std::string& script) {
@@ -55,7 +64,7 @@ int SubmitGang(SubmitRequest submit, const CommandLine& line) {
 
 Result<int> SubmitScript(ClusterAccess& access, const CommandRequest& request) {
   const std::string& script = request.arguments[1];
-  const std::string name = DirectoryAndName(script).second;
+  const std::string script_place = PlaceOf(DirectoryAndName(script).second);
   HVDRAY_RETURN_IF_ERROR(KeeperOf(request).status());
   RemoteCommand place;
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &place));
@@ -63,10 +72,10 @@ Result<int> SubmitScript(ClusterAccess& access, const CommandRequest& request) {
   return RunWithCluster(access, request, [&]() -> Result<int> {
     HVDRAY_RETURN_IF_ERROR(FindNodes(access));
     HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
-    HVDRAY_RETURN_IF_ERROR(PutFile(access, head, place, script, name));
+    HVDRAY_RETURN_IF_ERROR(PutFile(access, head, place, script, script_place, PutFor::kJob));
     const std::vector<std::string> arguments(request.arguments.begin() + 2,
                                              request.arguments.end());
-    return RunText(access, request, head, ScriptText(name, arguments));
+    return RunText(access, request, head, ScriptText(script_place, arguments));
   });
 }
 

@@ -438,8 +438,8 @@ constexpr CommandRow kCommands[] = {
     {.name = "submit", .summary = "run a script on a cluster",
      .arguments = "[OPTION...] FILE [OPTION...] SCRIPT [ARGUMENT...]", .missing = "no cluster file given",
      .is_launch = true,
-     .description = "Copies SCRIPT to the home directory on the head, runs it there with python, each argument "
-                    "as it is, and exits with its exit code. With --gang: sends the directory of SCRIPT and runs "
+     .description = "Copies SCRIPT to a directory of its own on the head, runs it from the home directory with "
+                    "python, each argument as it is, and exits with its exit code. With --gang: sends the directory of SCRIPT and runs "
                     "it on many slots of the cluster, as hvdray run does; then every option of run applies.",
      .see = "See [cluster](cluster.md).", .examples = kSubmitExamples,
      .exit_codes = "that of the script (128+n for signal n), with --gang that of hvdray run; 2 wrong usage, or no "

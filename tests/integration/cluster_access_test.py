@@ -224,10 +224,32 @@ def test_submit_keeps_each_argument_and_the_exit_code(tool, ray_cluster, file, t
     assert result.code == 3, result.errors
     assert result.text == "['a b', '--np=7', \"it's\", '$HOME', ''] it's.py\n"
     assert tool.run("submit", file, script, "--", "-x").text == "['-x'] it's.py\n"
-    assert (ray_cluster.hosts.folder(HEAD) / "home" / "it's.py").read_text() == SCRIPT
     assert tool.run("submit", file, tmp_path / "none.py").code == 2
     result = tool.run("submit", file, "-np", 2, script)
     assert result.code == 2 and "-np needs --gang" in result.errors
+
+
+def test_submit_replaces_no_file_of_the_same_name_and_no_job_finds_another_ones_script(tool, ray_cluster, file, tmp_path):
+    home = ray_cluster.hosts.folder(HEAD) / "home"
+    mine = {"train.py": "unrelated\n", "beside.py": "name = 'a module of the home directory'\n"}
+    for name, text in mine.items():
+        (home / name).write_text(text)
+    script = tmp_path / "train.py"
+    script.write_text("import os, beside\nprint(os.getcwd() == os.path.expanduser('~'), beside.name, __file__)\n"
+                      "import stat\nprint(oct(os.stat(os.path.dirname(__file__)).st_mode))\n")
+    try:
+        places = set()
+        for _ in range(2):
+            result = tool.run("submit", file, script)
+            assert result.code == 0, result.errors
+            where, mode = result.text.splitlines()
+            assert where.startswith("True a module of the home directory ") and mode == "0o40700"
+            places.add(where.split()[-1])
+        assert len(places) == 2 and all("/.cache/hvdray/jobs/" in place for place in places), places
+        assert {name: (home / name).read_text() for name in mine} == mine
+    finally:
+        for name in mine:
+            (home / name).unlink()
 
 
 def test_submit_of_a_gang_is_a_job_on_the_clusters_ray(tool, ray_cluster, file, tmp_path):
