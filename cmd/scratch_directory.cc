@@ -2,14 +2,17 @@
 #include "cmd/scratch_directory.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace hvdray {
 namespace {
@@ -51,17 +54,26 @@ void RemoveThoseOfKilledOnes(const fs::path& base, const std::string& prefix) {
 
 }  // namespace
 
-ScratchDirectory::ScratchDirectory(const std::string& prefix) {
+Result<ScratchDirectory> ScratchDirectory::Make(const std::string& prefix) {
   const fs::path base = Base();
   RemoveThoseOfKilledOnes(base, prefix);
-  path_ = base / (prefix + "XXXXXX");
-  if (::mkdtemp(path_.data()) != nullptr) {
-    lock_ = Locked(path_, 0);
-  } else {
-    path_ = base / (prefix + "none");
+  std::string path = base / (prefix + "XXXXXX");
+  if (::mkdtemp(path.data()) == nullptr) {
+    Status why = ErrnoStatus(fmt::format("make a directory in {}", base.string()), errno);
+    if (why.code() == ErrorCode::kOutOfResources) return why;
+    return std::move(why)
+        .WithCode(ErrorCode::kFileUnwritable)
+        .WithHint("make that directory writable, or name another: TMPDIR=DIR");
   }
+  UniqueFd lock = Locked(path, 0);
+  return ScratchDirectory(std::move(path), std::move(lock));
 }
 
-ScratchDirectory::~ScratchDirectory() { Remove(path_); }
+ScratchDirectory::ScratchDirectory(ScratchDirectory&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+
+ScratchDirectory::~ScratchDirectory() {
+  if (!path_.empty()) Remove(path_);
+}
 
 }  // namespace hvdray

@@ -3,8 +3,10 @@
 #define HVDRAY_CMD_SCRATCH_DIRECTORY_H_
 
 #include <string>
+#include <utility>
 
 #include "base/fd.h"
+#include "base/result.h"
 
 namespace hvdray {
 
@@ -12,15 +14,18 @@ namespace hvdray {
 /// It is removed at the end; or, when this process is killed, by the next one of that prefix.
 class ScratchDirectory {
  public:
-  /// Without a place for it there is none at path(): what is put there fails.
-  explicit ScratchDirectory(const std::string& prefix);
+  /// Errors: kFileUnwritable, kOutOfResources.
+  static Result<ScratchDirectory> Make(const std::string& prefix);
   ~ScratchDirectory();
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  ScratchDirectory(ScratchDirectory&& other) noexcept;
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  ScratchDirectory(std::string path, UniqueFd lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+
+  std::string path_;  // Empty: given away.
   UniqueFd lock_;
 };
 

@@ -201,21 +201,13 @@ std::string EndText(const ManagedCluster& cluster, size_t workers, int64_t lease
                     cluster.words);
 }
 
-/// Below a directory of this user alone.
-Status WriteSecretFile(const std::string& path, const std::string& text) {
-  HVDRAY_RETURN_IF_ERROR(WriteFileAtomically(path, text));
-  std::error_code error;
-  std::filesystem::permissions(
-      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
-  return error ? ErrnoStatus(path, error.value()).WithCode(ErrorCode::kFileUnwritable) : Status();
-}
-
 /// What the head's autoscaler reads, as a directory to copy.
 Result<std::vector<SyncedDirectory>> PlanBootstrap(const ManagedCluster& cluster,
                                                    const std::string& scratch) {
   std::vector<SyncedDirectory> files;
   if (cluster.work == nullptr || !IsAutoscaled(cluster.file)) return files;
   const PreparedCluster& prepared = cluster.work->cloud().machines->prepared();
+  constexpr mode_t kSecret = 0600;
   const std::string directory = scratch + "/bootstrap";
   std::error_code error;
   std::filesystem::create_directories(directory, error);
@@ -225,11 +217,11 @@ Result<std::vector<SyncedDirectory>> PlanBootstrap(const ManagedCluster& cluster
   if (error) return ErrnoStatus(directory, error.value()).WithCode(ErrorCode::kFileUnwritable);
   HVDRAY_ASSIGN_OR_RETURN(const std::string config, BootstrapConfig(cluster.file, prepared));
   HVDRAY_RETURN_IF_ERROR(
-      WriteSecretFile(fmt::format("{}/{}", directory, kBootstrapConfigName), config));
+      WriteFileAtomically(fmt::format("{}/{}", directory, kBootstrapConfigName), config, kSecret));
   if (!prepared.private_key_path.empty()) {
     HVDRAY_ASSIGN_OR_RETURN(const std::string key, ReadFile(prepared.private_key_path));
     HVDRAY_RETURN_IF_ERROR(
-        WriteSecretFile(fmt::format("{}/{}", directory, kBootstrapKeyName), key));
+        WriteFileAtomically(fmt::format("{}/{}", directory, kBootstrapKeyName), key, kSecret));
   }
   HVDRAY_ASSIGN_OR_RETURN(SyncedDirectory made, PlanDirectory(directory, ""));
   files.push_back(std::move(made));
@@ -336,18 +328,19 @@ Status CheckUpWords(const CommandRequest& request) {
 int Up(const CommandRequest& request, ManagedCluster& cluster) {
   Result<UpPolicy> policy = PolicyOf(request, cluster);
   if (!policy.ok()) return Fail("up", policy.status());
-  const ScratchDirectory scratch("hvdray-up.");
+  const Result<ScratchDirectory> scratch = ScratchDirectory::Make("hvdray-up.");
+  if (!scratch.ok()) return Fail("up", scratch.status());
   StepFacts facts;
   NodeFiles files;
   // Before any machine is made: a file that is not there is a mistake in the cluster file.
-  Status status = PlanFiles(cluster, scratch.path(), facts, files);
+  Status status = PlanFiles(cluster, scratch->path(), facts, files);
   if (!status.ok()) return EndWith(cluster, std::move(status).WithContext(cluster.path));
   if (cluster.work) {
     if (const auto code = TakeMachines(request, cluster, *policy)) return *code;
   }
   policy->head = cluster.head;
   std::vector<UpNode> nodes;
-  status = PlanNodes(cluster, scratch.path(), facts, nodes, files);
+  status = PlanNodes(cluster, scratch->path(), facts, nodes, files);
   if (!status.ok()) return EndWith(cluster, std::move(status).WithContext(cluster.path));
   UpDriver driver(std::move(policy).value(), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
   const Result<ClusterEnd> end = RunCluster(cluster, driver, files);

@@ -184,7 +184,8 @@ refresh_file() {
   there=$(engine exec "$box_id" stat -Lc %d:%i "$2")
   [ "$there" != "$(stat -Lc %d:%i "$1")" ] || return 0
   engine exec -i -u 0 "$box_id" /bin/sh -c 'umask 077
-    new=/tmp/.hvdray.$$; cat >$new && cat $new >"$1"; code=$?; rm -f $new; exit $code' hvdray "$2" \
+    new=$(mktemp -d /tmp/.hvdray.XXXXXX) || exit
+    cat >$new/file && cat $new/file >"$1"; code=$?; rm -rf $new; exit $code' hvdray "$2" \
     <"$1" || fail "cannot bring $2 up to date in the container"
 }
 

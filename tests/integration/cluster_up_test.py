@@ -575,12 +575,17 @@ def test_a_second_up_keeps_the_container_and_its_ray(boxes):
     boxes.clear_logs()
     assert boxes.cluster.up(file="box.yaml").stdout.count(": keep") == 2
     assert (boxes.cluster.raylets(), boxes.ids()) == before
-    # Changed files are in the container that runs.
+    # Changed files are in the container that runs, and nowhere else: links at names that could be foreseen lead nowhere.
+    for name in BOXED:
+        boxes.docker(name, "exec", "box", "sh", "-c",
+                     'for i in $(seq $$ $(($$ + 3000))); do ln -s /home/box/led "/tmp/.hvdray.$i"; done')
     (boxes.cluster.folder / "settings.txt").write_text("second\n")
     boxes.cluster.up("--no-restart", file="box.yaml")
     assert (boxes.cluster.raylets(), boxes.ids()) == before
     for name in BOXED:
         assert boxes.docker(name, "exec", "box", "cat", "/home/box/conf.txt").stdout == "second\n"
+        look = "test ! -e /home/box/led && rm /tmp/.hvdray.* && echo well"
+        assert boxes.docker(name, "exec", "box", "sh", "-c", look).stdout == "well\n"
         assert boxes.log(name) == ["init-host", "setup-box"]
 
 

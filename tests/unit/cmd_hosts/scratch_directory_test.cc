@@ -27,7 +27,7 @@ TEST(ScratchDirectoryTest, IsRemovedAtTheEndAndByTheNextOneAfterAKill) {
   fs::create_directory(base / "test.young");
   fs::create_directory(base / "other.killed");
   ::setenv("TMPDIR", base.c_str(), 1);
-  std::optional<ScratchDirectory> used(std::in_place, "test.");
+  std::optional<ScratchDirectory> used(ScratchDirectory::Make("test.").value());
   for (const fs::path& path :
        {base / "test.killed", base / "other.killed", fs::path(used->path())}) {
     Age(path);
@@ -35,7 +35,7 @@ TEST(ScratchDirectoryTest, IsRemovedAtTheEndAndByTheNextOneAfterAKill) {
   struct stat info {};
   ASSERT_EQ(::stat(used->path().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700U);
-  const ScratchDirectory next("test.");
+  const ScratchDirectory next = ScratchDirectory::Make("test.").value();
   EXPECT_FALSE(fs::exists(base / "test.killed"));
   EXPECT_TRUE(fs::exists(base / "test.young")) << "perhaps not locked yet";
   EXPECT_TRUE(fs::exists(base / "other.killed"));
@@ -45,6 +45,15 @@ TEST(ScratchDirectoryTest, IsRemovedAtTheEndAndByTheNextOneAfterAKill) {
   used.reset();
   EXPECT_FALSE(fs::exists(path));
   ::unsetenv("TMPDIR");
+}
+
+TEST(ScratchDirectoryTest, WithoutAPlaceForItThereIsNoneThatOthersCouldHaveMade) {
+  ::setenv("TMPDIR", "/proc", 1);
+  const Result<ScratchDirectory> made = ScratchDirectory::Make("test.");
+  ::unsetenv("TMPDIR");
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), ErrorCode::kFileUnwritable);
+  EXPECT_NE(made.status().message().find("/proc"), std::string::npos);
 }
 
 }  // namespace
