@@ -11,13 +11,13 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/distinct_files.h"
 #include "base/environ.h"
 #include "base/exec.h"
 #include "base/fd.h"
@@ -89,18 +89,24 @@ Result<int> NumberOf(const OptionLayer& said, OptionId id, int fallback) {
   return static_cast<int>(number);
 }
 
-Status CheckDistinct(const Settings& settings) {
-  std::map<std::string, std::string_view> seen;
+/// No file may be written twice, nor be one that the words of `hvdray run` or a variable name.
+Status CheckFiles(const Settings& settings, const std::vector<std::string>& run_words,
+                  const Environment& environment) {
+  std::vector<NamedFile> outputs;
   for (const auto& [flag, path] : settings.files()) {
-    const std::string real = path == kStdout ? "" : FileBehind(std::string(path));
-    if (real.empty()) continue;
-    const auto [first, is_new] = seen.emplace(real, flag);
-    if (is_new) continue;
-    return {ErrorCode::kUsage,
-            fmt::format("{} and {} name the same file '{}'", first->second, flag, path),
-            "give each its own file"};
+    if (path != kStdout) outputs.push_back(LookAtFile(std::string(flag), std::string(path)));
   }
-  return {};
+  std::vector<NamedFile> inputs = {LookAtFile("hvdray itself", "/proc/self/exe")};
+  for (const std::string& word : run_words) {
+    inputs.push_back(LookAtFile(fmt::format("an option of run ({})", ShownText(word)), word));
+    inputs.push_back(LookAtFile(inputs.back().origin, word.substr(word.find('=') + 1)));
+  }
+  for (const auto& [name, value] : environment.values()) {
+    // A table may be measured anew.
+    const bool is_table = name == "HVDRAY_COLLECTIVE_TABLE" && !settings.tune.empty();
+    if (name.starts_with("HVDRAY_") && !is_table) inputs.push_back(LookAtFile(name, value));
+  }
+  return CheckDistinct(outputs, inputs);
 }
 
 Result<Settings> SettingsOf(const OptionLayer& said) {
@@ -146,7 +152,6 @@ Result<Settings> SettingsOf(const OptionLayer& said) {
   if (settings.json == kStdout && settings.csv == kStdout) {
     return Status(ErrorCode::kUsage, "only one of --json and --csv can go to stdout");
   }
-  HVDRAY_RETURN_IF_ERROR(CheckDistinct(settings));
   if (settings.has_plot && settings.svg.empty() && settings.is_stdout_taken()) {
     return Status(ErrorCode::kUsage, "stdout has no room for --plot beside --json - or --csv -",
                   "--plot=FILE.svg");
@@ -430,6 +435,8 @@ int Main(int argc, char** argv) {
   const Result<Settings> settings = SettingsOf(request->said);
   if (!settings.ok()) return Fail("bench", settings.status());
   const Environment environment = Environment::FromProcess();
+  const Status files = CheckFiles(*settings, request->run_words, environment);
+  if (!files.ok()) return Fail("bench", files);
   const bool has_ranks = !environment.GetOr("HOROVOD_GLOO_RENDEZVOUS_ADDR", "").empty();
   if (!request->run_words.empty() || (!has_ranks && NamesWorkers(environment))) {
     if (settings->backends.empty()) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "base/distinct_files.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/yaml_writer.h"
@@ -52,6 +54,11 @@ int ClusterCommand(const CommandLine& line) {
   if (const auto code = ResolveCommandLine("cluster", line, &request)) return *code;
   if (const Status status = CheckAction(request); !status.ok()) return Fail("cluster", status);
   const std::string& path = request.arguments[1];
+  // "hvdray cluster migrate FILE >> FILE"
+  const NamedFile read = LookAtFile("the cluster file", path);
+  const NamedFile written = LookAtFile("stdout", "/dev/stdout");
+  const Status files = CheckDistinct(std::span(&written, 1), std::span(&read, 1));
+  if (!files.ok()) return Fail("cluster", files);
   const Result<ClusterSpec> spec = ReadClusterFile("cluster", path, request.said);
   if (!spec.ok()) return Fail("cluster", spec.status());
   const bool is_migration = request.arguments.front() == "migrate";

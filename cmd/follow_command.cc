@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/environ.h"
 #include "base/text.h"
 #include "cmd/commands.h"
+#include "cmd/job_files.h"
 #include "cmd/ray_access.h"
 #include "cmd/ray_run.h"
 #include "launcher/job/exit_code.h"
@@ -44,7 +46,8 @@ int FollowCommand(const CommandLine& line) {
   if (!access.ok()) return Fail("follow", access.status());
   if (const Status status = CheckOurs(*access, id); !status.ok()) return Fail("follow", status);
   const std::vector<RayWantedFile> files = WantedFilesOf(spec);
-  Status writable = CheckWantedFiles(files);
+  Status writable = CheckDistinctFiles(spec, Environment::FromProcess());
+  if (writable.ok()) writable = CheckWantedFiles(files);
   if (writable.ok()) writable = CheckOutputDirectory(*spec.output_directory, /*np=*/0);
   if (!writable.ok()) return Fail("follow", writable);
   const std::string how = FollowHint(spec, access->address.Url(), id);

@@ -18,7 +18,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,11 +27,11 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/report_file.h"
 #include "cluster/discovery_script.h"
 #include "cluster/this_machine.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
+#include "cmd/job_files.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/job/exec_limits.h"
 #include "launcher/job/exit_code.h"
@@ -197,28 +196,6 @@ Status CheckDirectoryHere(const LaunchPlan& plan) {
           "create that directory, or omit --cwd: they start where hvdray does"};
 }
 
-Status CheckDistinctFiles(const JobSpec& spec) {
-  const std::array<const Setting<std::string>*, 5> files = {
-      &spec.report_file, &spec.events_file, &spec.junit_file, &spec.trace_file, &spec.record_file};
-  // Inputs may well be one file: a cluster file may have a job in it.
-  std::map<std::string, const Setting<std::string>*> seen;
-  for (const Setting<std::string>* input : {&spec.job_file, &spec.hostfile, &spec.cluster_file,
-                                            &spec.config_file, &spec.ssh_config_file}) {
-    if (const std::string real = FileBehind(**input); !real.empty()) seen.emplace(real, input);
-  }
-  for (const Setting<std::string>* file : files) {
-    const std::string real = FileBehind(**file);
-    if (real.empty()) continue;
-    const auto [first, is_new] = seen.emplace(real, file);
-    if (is_new) continue;
-    return {ErrorCode::kUsage,
-            fmt::format("{} and {} name the same file '{}'", first->second->origin(),
-                        file->origin(), **file),
-            "give each its own file"};
-  }
-  return {};
-}
-
 Status CheckMasterPortHere(const LaunchPlan& plan) {
   const auto& port = plan.spec.master_port;
   if (*port == 0 || plan.ranks.empty()) return {};
@@ -262,7 +239,7 @@ Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
 
 Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown) {
   HVDRAY_RETURN_IF_ERROR(CheckOptionsOfRun(plan.spec));
-  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec));
+  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec, plan.environment));
   if (is_shown) HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
   if (is_shown || !plan.spec.is_elastic()) {
     HVDRAY_RETURN_IF_ERROR(Place(plan));

@@ -58,9 +58,6 @@ void SetUpLogEarly(std::span<const std::string> args, const Environment& environ
 /// --cwd must be usable, if a worker runs here. Errors: kUsage.
 Status CheckDirectoryHere(const LaunchPlan& plan);
 
-/// No two reports may overwrite each other's file. Errors: kUsage.
-Status CheckDistinctFiles(const JobSpec& spec);
-
 /// --master-port must be free now, if rank 0 runs here. Errors: kAddressInUse.
 Status CheckMasterPortHere(const LaunchPlan& plan);
 

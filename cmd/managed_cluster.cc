@@ -21,6 +21,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cmd/host_access.h"
+#include "cmd/job_files.h"
 #include "cmd/launch_plan.h"
 #include "launcher/cluster/cluster_events.h"
 #include "launcher/cluster/cluster_report.h"
@@ -51,6 +52,24 @@ Status CheckFile(const ClusterSpec& file) {
             "letters, digits and . _ - inside, at most 100"};
   }
   return {};
+}
+
+/// What up and down write must not be what they read and copy.
+Status CheckFilesOf(const ManagedCluster& cluster) {
+  MoreInputs inputs;
+  inputs.Add("the cluster file", cluster.path);
+  for (const ClusterFileMount& mount : cluster.file.file_mounts) {
+    inputs.Add("file_mounts", AtHome(mount.local, cluster.home));
+  }
+  for (const std::string& path : cluster.file.cluster_synced_files) {
+    inputs.Add("cluster_synced_files", AtHome(path, cluster.home));
+  }
+  const Environment environment = Environment::FromProcess();
+  for (const auto& [variable, path] : {std::pair("AWS_SHARED_CREDENTIALS_FILE", "/credentials"),
+                                       std::pair("AWS_CONFIG_FILE", "/config")}) {
+    inputs.Add("AWS", environment.GetOr(variable, cluster.home + "/.aws" + path));
+  }
+  return CheckDistinctFiles(cluster.spec, environment, std::move(inputs));
 }
 
 ClusterCall CallOf(const ManagedCluster& cluster) {
@@ -190,7 +209,6 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
   cluster.file = std::move(file);
   HVDRAY_RETURN_IF_ERROR(CheckFile(cluster.file));
   HVDRAY_RETURN_IF_ERROR(CheckReportPaths(request.spec));
-  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(request.spec));
   cluster.words = cluster.path;
   if (request.Has(OptionId::kClusterName)) cluster.words += " -n " + cluster.file.cluster_name;
   cluster.spec = request.spec;
@@ -204,6 +222,7 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
   if (!auth.ssh_private_key.empty() && spec.ssh_identity_file->empty()) {
     spec.ssh_identity_file.Set(AtHome(auth.ssh_private_key, cluster.home), cluster.path);
   }
+  HVDRAY_RETURN_IF_ERROR(CheckFilesOf(cluster));
   HVDRAY_RETURN_IF_ERROR(CheckHostAccess(spec));
   const RawOption* login = request.said.Find(OptionId::kLoginShells);
   if (login != nullptr && login->last() == "false") cluster.shell = ShellKind::kPlain;

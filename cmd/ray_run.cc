@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/agent_bootstrap.h"
+#include "cmd/job_files.h"
 #include "cmd/launch_plan.h"
 #include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
@@ -112,8 +113,8 @@ std::string FollowHint(const JobSpec& spec, const std::string& url, const std::s
   return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
 }
 
-Status CheckFilesOfRayJob(const JobSpec& spec) {
-  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(spec));
+Status CheckFilesOfRayJob(const JobSpec& spec, const Environment& environment) {
+  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(spec, environment));
   HVDRAY_RETURN_IF_ERROR(CheckWantedFiles(WantedFilesOf(spec)));
   return CheckOutputDirectory(*spec.output_directory, *spec.np);
 }
@@ -168,7 +169,8 @@ int RunOnRay(const LaunchPlan& plan, const HeadLink& link) {
                  fmt::format("{} with --ray is not supported: Ray chooses the nodes",
                              spec.print_plan.origin())});
   }
-  const Status files = is_shown ? CheckDistinctFiles(spec) : CheckFilesOfRayJob(spec);
+  const Status files = is_shown ? CheckDistinctFiles(spec, plan.environment)
+                                : CheckFilesOfRayJob(spec, plan.environment);
   if (!files.ok()) return fail(files);
   const Result<RayJobPlan> job = PlanRayJob("run", plan, link);
   if (!job.ok()) return fail(job.status());

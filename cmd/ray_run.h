@@ -43,7 +43,7 @@ Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan
 
 /// Creates or empties all files that the client of the job writes here. Errors: kFileUnwritable,
 /// those of CheckDistinctFiles().
-Status CheckFilesOfRayJob(const JobSpec& spec);
+Status CheckFilesOfRayJob(const JobSpec& spec, const Environment& environment);
 
 // Shared with `hvdray follow`.
 

@@ -17,6 +17,7 @@
 #include "cluster/rsync_words.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
+#include "cmd/job_files.h"
 #include "cmd/job_ssh.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
@@ -181,11 +182,23 @@ Result<int> Up(ClusterAccess& access, const CommandRequest& request) {
   return 0;
 }
 
+/// What is copied here must not replace what the copy is made with.
+Status CheckTarget(const ClusterAccess& access, const CommandRequest& request) {
+  const std::string& target = request.arguments[2];
+  const std::string file =
+      IsDirectory(target) ? fmt::format("{}/{}", target, NameOf(request.arguments[1])) : target;
+  MoreInputs inputs;
+  inputs.Add("the cluster file", access.path);
+  return CheckNotRead(LookAtFile("TARGET", file), access.spec, Environment::FromProcess(),
+                      std::move(inputs));
+}
+
 Result<int> Down(ClusterAccess& access, const CommandRequest& request) {
   if (request.arguments.size() != 3) {
     return Status(ErrorCode::kUsage, "SOURCE and TARGET are needed",
                   fmt::format("hvdray rsync-down {} '~/results' ./results", access.path));
   }
+  HVDRAY_RETURN_IF_ERROR(CheckTarget(access, request));
   HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
   RsyncCopy copy;

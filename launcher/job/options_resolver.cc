@@ -69,15 +69,6 @@ Result<YamlNode> LoadNamed(const ResolverFiles& files, const RawOption& raw) {
   return ParseYaml(**text, path);
 }
 
-/// $XDG_CONFIG_HOME/hvdray/config.yaml or ~/.config/…; empty when neither is known.
-std::string UserFilePath(const Environment& environment) {
-  const std::string xdg = environment.GetOr("XDG_CONFIG_HOME", "");
-  // The XDG specification says to ignore a relative path.
-  if (xdg.starts_with('/')) return xdg + "/hvdray/config.yaml";
-  const std::string home = environment.GetOr("HOME", "");
-  return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
-}
-
 Result<OptionLayer> LoadUserLayer(const Environment& environment, const ResolverFiles& files) {
   const std::string path = UserFilePath(environment);
   if (path.empty()) return OptionLayer();
@@ -342,6 +333,14 @@ Status TakeGangOptions(const ParsedArgv& argv, SubmitRequest* submit) {
 }  // namespace
 
 ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
+
+std::string UserFilePath(const Environment& environment) {
+  const std::string xdg = environment.GetOr("XDG_CONFIG_HOME", "");
+  // The XDG specification says to ignore a relative path.
+  if (xdg.starts_with('/')) return xdg + "/hvdray/config.yaml";
+  const std::string home = environment.GetOr("HOME", "");
+  return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
+}
 
 Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
                               const ResolverFiles& files, CalledAs name) {

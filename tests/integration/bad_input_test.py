@@ -5,6 +5,7 @@ import contextlib
 import os
 import resource
 import socket
+import subprocess
 
 import pytest
 
@@ -130,6 +131,101 @@ def test_two_reports_in_one_file(hvdray, tmp_path):
         refused(result, 2, f"flag --hostfile and flag {report} name the same file")
     assert hosts.read_text() == "localhost:1\n"
     assert hvdray.go("-np", "1", "--report", "/dev/null", "--junit", "/dev/null", "true").code == 0
+
+
+# Each writes a file.
+OUTPUTS = ("--report", "--events", "--junit", "--trace", "--record", "--timeline-filename", "--autotune-log-file")
+# Each reads, runs or copies FILE.
+INPUTS = {
+    "job file": ["-f", "FILE"],
+    "hostfile": ["--hostfile", "FILE", "true"],
+    "config file": ["--config-file", "FILE", "true"],
+    "cluster file": ["--cluster", "FILE", "true"],
+    "ssh config": ["--ssh-config", "FILE", "true"],
+    "identity": ["--ssh-identity-file", "FILE", "true"],
+    "discovery script": ["--min-np", "1", "--host-discovery-script", "./FILE", "true"],
+    "discovery script's argument": ["--min-np", "1", "--host-discovery-script", "sh 'FILE' x", "true"],
+    "program": ["./FILE"],
+    "program in PATH": ["FILE"],
+    "script": ["python3", "-u", "FILE"],
+    "module": ["python3", "-m", "FILE"],
+    "argument": ["true", "--data", "FILE"],
+    "value": ["true", "--data=FILE"],
+    "known hosts": ["true"],
+    "directory": ["--sync", ".", "true"],
+}
+CONTENT = {
+    "job file": "num_proc: 1\ncommand: [true]\n",
+    "hostfile": "localhost slots=1\n",
+    "config file": "verbose: false\n",
+    "cluster file": "cluster_name: c\nprovider: {type: local, head_ip: 127.0.0.1, worker_ips: []}\nauth: {ssh_user: u}\n",
+}
+
+
+def snapshot(folder):
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("read", INPUTS)
+def test_no_output_is_what_the_command_reads_runs_or_copies(hvdray, tmp_path, read):
+    name = {"module": "mine.py", "known hosts": ".ssh/known_hosts"}.get(read, "mine")
+    file = tmp_path / name
+    (tmp_path / ".ssh").mkdir()
+    file.write_text(CONTENT.get(read, "#!/bin/sh\necho localhost:1\n"))
+    file.chmod(0o700)
+    (tmp_path / "link").symlink_to(file)
+    (tmp_path / "hard").hardlink_to(file)
+    before = snapshot(tmp_path)
+    words = [word.replace("FILE", "mine") for word in INPUTS[read]]
+    env = {**os.environ, "HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for option in OUTPUTS:
+        for path in (name, f"./{name}", str(file), "link", "hard"):
+            count = [] if "--hostfile" in words or "-f" in words or "--cluster" in words else ["-np", "1"]
+            if read == "directory" and option in OUTPUTS[-2:]:
+                continue  # a worker's file, in a directory that only other hosts get
+            more = ["--autotune"] if option == "--autotune-log-file" else []
+            result = hvdray.go(*count, *more, option, path, *words, cwd=tmp_path, env=env)
+            assert result.code == 2 and result.text == "", (option, path, result.errors)
+            line = result.errors.splitlines()[-2]
+            assert option in line and f"{os.path.basename(path)}'" in line, result.errors
+            assert "name the same file" in line or "would overwrite" in line, result.errors
+    assert {**snapshot(tmp_path), **before} == before, "something was written"
+
+
+def test_outputs_of_an_earlier_job_are_replaced(hvdray, tmp_path):
+    """Also those in a directory that is copied, and none that a word of the command names."""
+    files = {"--report": "r.json", "--events": "e.jsonl", "--junit": "j.xml", "--trace": "t.json"}
+    words = [word for pair in files.items() for word in pair]
+    for _ in range(2):
+        result = hvdray.go("-np", "1", "--sync", ".", *words, "--output-filename", "out", "true", cwd=tmp_path)
+        assert result.code == 0, result.errors
+    before = snapshot(tmp_path)
+    for file in ("r.json", "out/rank.0/stdout"):
+        result = hvdray.go("-np", "1", *words, "--output-filename", "out", "grep", "x", file, cwd=tmp_path)
+        refused(result, 2, file, "name the same file")
+    assert snapshot(tmp_path) == before
+
+
+def test_a_cluster_file_is_not_written_by_what_reads_it(hvdray, tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text(CONTENT["cluster file"] + "file_mounts: {/tmp/there: mounted, /tmp/too: folder}\n")
+    (tmp_path / "mounted").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "data").write_text("y")
+    before = snapshot(tmp_path)
+    for command in (["up", "--yes"], ["down", "--yes"]):
+        for option in ("--report", "--events"):
+            for path in ("c.yaml", "mounted", "folder/data"):
+                result = hvdray.run(*command, "c.yaml", option, path, cwd=tmp_path)
+                refused(result, 2, option, path)
+    for words in (["c.yaml", "c.yaml"], ["elsewhere/c.yaml", "."]):
+        result = hvdray.run("rsync-down", "c.yaml", *words, cwd=tmp_path)
+        refused(result, 2, "the cluster file and TARGET name the same file")
+    for action in ("config", "migrate"):
+        with file.open("a") as stdout:
+            result = subprocess.run([hvdray.binary, "cluster", action, "c.yaml"], cwd=tmp_path, stdout=stdout, stderr=subprocess.PIPE)
+        assert result.returncode == 2 and b"name the same file" in result.stderr, result.stderr
+    assert snapshot(tmp_path) == before
 
 
 def bind_apart(unbound, address):

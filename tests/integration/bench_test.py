@@ -151,6 +151,20 @@ def test_wrong_words_start_nothing(hvdray, words, text):
     assert result.errors.startswith("hvdray bench: ") and text in result.errors, result.errors
 
 
+@pytest.mark.parametrize("option", ["--json", "--csv", "--tune", "--plot"])
+def test_no_result_is_written_over_what_is_read(hvdray, tmp_path, option):
+    name = "hosts.svg" if option == "--plot" else "hosts"
+    hosts = tmp_path / name
+    hosts.write_text("localhost:2\n")
+    (tmp_path / f"hard-{name}").hardlink_to(hosts)
+    for words in (["--hostfile", name, option, name], [f"--hostfile={name}", option, f"hard-{name}"]):
+        result = bench(hvdray, *words, cwd=tmp_path)
+        assert result.code == 2 and "name the same file" in result.errors, result.errors
+    result = bench(hvdray, option, name, cwd=tmp_path, env={**os.environ, "HVDRAY_HOSTFILE": name})
+    assert result.code == 2 and "HVDRAY_HOSTFILE" in result.errors, result.errors
+    assert hosts.read_text() == "localhost:2\n"
+
+
 @pytest.mark.parametrize("words,text", [
     (["--collective", "broadcast", "-r", "2"], "--root: no rank 2 of 2 ranks"),
     (["-b", "512T", "-e", "512T"], "must be a size"),

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a command: what it reads, runs and copies, and what it writes. None may be both.
+#ifndef HVDRAY_CMD_JOB_FILES_H_
+#define HVDRAY_CMD_JOB_FILES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/distinct_files.h"
+#include "base/environ.h"
+#include "launcher/job/job_spec.h"
+
+namespace hvdray {
+
+/// What a command reads besides its settings.
+struct MoreInputs {
+  std::vector<NamedFile> files = {};
+  /// Who named a directory whose files are copied, and its path.
+  std::vector<std::pair<std::string, std::string>> directories = {};
+
+  /// Adds a file, or all of a directory.
+  void Add(const std::string& origin, const std::string& path);
+};
+
+/// No file that a command writes (reports, the files of --output-filename, Horovod's own) may be
+/// written twice, or be one that it reads, runs or copies: those of its settings, its program and
+/// the files that its words name, discovery script, ~/.ssh, hvdray itself, `more`. In directories
+/// that are copied, what an earlier job has written may be replaced. `environment`: this process's.
+/// Looks at files. Errors: kUsage.
+Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment,
+                          MoreInputs more = {});
+
+/// The same for one file that is written and is no setting.
+Status CheckNotRead(const NamedFile& output, const JobSpec& spec, const Environment& environment,
+                    MoreInputs more);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_JOB_FILES_H_
