@@ -73,6 +73,18 @@ assert hvdray.run(rank, options=RAY) == [0]
     assert statuses(programs.ray).count("SUCCEEDED") >= 3
 
 
+def test_a_forked_child_does_not_answer_for_its_rank(programs):
+    programs.run("""
+def fork(leave):
+    pid = os.fork()
+    if pid == 0:
+        return leave()
+    return rank(), os.waitpid(pid, 0)[1]
+assert hvdray.run(fork, args=(lambda: "child",), num_proc=2, options=RAY) == [(0, 0), (1, 0)]
+assert hvdray.run(fork, args=(lambda: sys.exit(3),), num_proc=2, options=RAY) == [(0, 3 << 8), (1, 3 << 8)]
+""")
+
+
 def test_the_same_on_old_ray(old_programs):
     """Which unpacks without modes."""
     old_programs.run("""

@@ -52,6 +52,14 @@ error = raised(ZeroDivisionError, lambda: ray.get(executor.run_remote(lambda: 1 
 error = raised(ZeroDivisionError, lambda: executor.run(lambda: 1 // (2 - rank())))
 assert isinstance(error, hvdray.WorkerError) and error.rank == 2
 assert executor.execute(lambda model: model.n) == [20, 15, 15, 15]
+def fork(model):
+    pid = os.fork()
+    if pid == 0:
+        model.n = 0
+        return "child"
+    return model.n, os.waitpid(pid, 0)[1]
+for _ in range(2):
+    assert executor.execute(fork) == [(20, 0), (15, 0), (15, 0), (15, 0)]
 executor.shutdown()
 executor.shutdown()
 until(lambda: not living() and ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"])
