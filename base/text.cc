@@ -76,7 +76,7 @@ std::string SecondsText(Duration duration) {
 }
 
 std::string AtHome(std::string_view path, std::string_view home) {
-  if (home.empty() || !path.starts_with("~/")) return std::string(path);
+  if (home.empty() || (path != "~" && !path.starts_with("~/"))) return std::string(path);
   return fmt::format("{}{}", home, path.substr(1));
 }
 

@@ -48,6 +48,7 @@ constexpr std::string_view kHelpers =
 // rename. Therefore the agent is run by a relative name, and gets the old directory as an argument.
 constexpr std::string_view kFind =
     "if [ -n \"$p\" ] && [ -x \"$p\" ] && safe \"$p\"; then exec \"$p\" \"$@\"; fi; "
+    "case \"$b\" in \"~\" | \"~/\"*) b=$HOME${b#?} ;; esac; "
     "if [ -n \"$b\" ]; then d=$b/hvdray-agents-$u; "
     "elif [ -n \"$XDG_CACHE_HOME\" ]; then d=$XDG_CACHE_HOME/hvdray/agents-$u; "
     "elif [ -d \"$HOME\" ]; then d=$HOME/.cache/hvdray/agents-$u; "

@@ -25,6 +25,7 @@
 #include "base/signals.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "collective/bench/plots.h"
 #include "collective/bench/results.h"
 #include "collective/bench/runner.h"
@@ -98,13 +99,17 @@ Status CheckFiles(const Settings& settings, const std::vector<std::string>& run_
   }
   std::vector<NamedFile> inputs = {LookAtFile("hvdray itself", "/proc/self/exe")};
   for (const std::string& word : run_words) {
-    inputs.push_back(LookAtFile(fmt::format("an option of run ({})", ShownText(word)), word));
-    inputs.push_back(LookAtFile(inputs.back().origin, word.substr(word.find('=') + 1)));
+    for (const std::string& path : {word, word.substr(word.find('=') + 1)}) {
+      inputs.push_back(
+          LookAtFile(fmt::format("an option of run ({})", ShownText(word)), ExpandedHome(path)));
+    }
   }
   for (const auto& [name, value] : environment.values()) {
     // A table may be measured anew.
     const bool is_table = name == "HVDRAY_COLLECTIVE_TABLE" && !settings.tune.empty();
-    if (name.starts_with("HVDRAY_") && !is_table) inputs.push_back(LookAtFile(name, value));
+    if (name.starts_with("HVDRAY_") && !is_table) {
+      inputs.push_back(LookAtFile(name, ExpandedHome(value)));
+    }
   }
   return CheckDistinct(outputs, inputs);
 }
@@ -426,7 +431,7 @@ int Main(int argc, char** argv) {
   FillStandardStreams();
   RestoreSignals();
   const std::vector<std::string> words(argv + 1, argv + argc);
-  const Result<BenchRequest> request = ResolveBench(words);
+  const Result<BenchRequest> request = ResolveBench(words, HomesHere(Environment::FromProcess()));
   if (!request.ok()) return Fail("bench", request.status());
   if (request->wants_help) return PrintOut("bench", Help(CommandNamed("bench")));
   if (request->wants_version) {

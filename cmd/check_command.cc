@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
+#include "base/user_home.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
@@ -135,6 +136,7 @@ int CheckCommand(const CommandLine& line) {
   LaunchPlan plan = BeginPlan(line);
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
+  files.home_of = HomesHere(plan.environment);
   files.load_cluster = &LoadClusterHosts;
   Result<CheckRequest> request = ResolveCheck(line.args, plan.environment, files);
   if (!request.ok()) return Fail("check", request.status());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/environ.h"
+#include "base/user_home.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 
@@ -11,7 +12,9 @@ namespace hvdray {
 
 std::optional<int> ResolveCommandLine(std::string_view command, const CommandLine& line,
                                       CommandRequest* request) {
-  Result<CommandRequest> resolved = ResolveRequest(command, line.args, Environment::FromProcess());
+  const Environment environment = Environment::FromProcess();
+  Result<CommandRequest> resolved =
+      ResolveRequest(command, line.args, environment, HomesHere(environment));
   if (!resolved.ok()) return Fail(command, resolved.status());
   *request = std::move(resolved).value();
   if (request->wants_help) return PrintOut(command, Help(CommandNamed(command)));

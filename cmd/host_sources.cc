@@ -14,6 +14,7 @@
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/discovery_script.h"
 #include "cluster/host_source.h"
@@ -117,8 +118,7 @@ ClusterHosts LoginOfCluster(const ClusterSpec& spec) {
   result.ssh_user = spec.auth.ssh_user;
   result.ssh_proxy_command = spec.auth.ssh_proxy_command;
   // As Ray does.
-  result.ssh_identity_file =
-      AtHome(spec.auth.ssh_private_key, Environment::FromProcess().GetOr("HOME", ""));
+  result.ssh_identity_file = ExpandedHome(spec.auth.ssh_private_key);
   result.run = spec.run;
   result.name = spec.cluster_name;
   result.is_dashboard_moved = std::ranges::any_of(

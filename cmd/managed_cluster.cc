@@ -20,6 +20,7 @@
 #include "base/screen.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "cmd/host_access.h"
 #include "cmd/job_files.h"
 #include "cmd/launch_plan.h"
@@ -59,10 +60,10 @@ Status CheckFilesOf(const ManagedCluster& cluster) {
   MoreInputs inputs;
   inputs.Add("the cluster file", cluster.path);
   for (const ClusterFileMount& mount : cluster.file.file_mounts) {
-    inputs.Add("file_mounts", AtHome(mount.local, cluster.home));
+    inputs.Add("file_mounts", ExpandedHome(mount.local, cluster.home));
   }
   for (const std::string& path : cluster.file.cluster_synced_files) {
-    inputs.Add("cluster_synced_files", AtHome(path, cluster.home));
+    inputs.Add("cluster_synced_files", ExpandedHome(path, cluster.home));
   }
   const Environment environment = Environment::FromProcess();
   for (const auto& [variable, path] : {std::pair("AWS_SHARED_CREDENTIALS_FILE", "/credentials"),
@@ -220,7 +221,7 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
     spec.ssh_proxy_command.Set(auth.ssh_proxy_command, cluster.path);
   }
   if (!auth.ssh_private_key.empty() && spec.ssh_identity_file->empty()) {
-    spec.ssh_identity_file.Set(AtHome(auth.ssh_private_key, cluster.home), cluster.path);
+    spec.ssh_identity_file.Set(ExpandedHome(auth.ssh_private_key, cluster.home), cluster.path);
   }
   HVDRAY_RETURN_IF_ERROR(CheckFilesOf(cluster));
   HVDRAY_RETURN_IF_ERROR(CheckHostAccess(spec));

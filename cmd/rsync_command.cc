@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "cluster/rsync_words.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
@@ -132,12 +133,11 @@ Result<std::vector<ClusterNode>> TargetsOf(ClusterAccess& access, bool is_all) {
 
 /// The file_mounts of the file: a directory becomes the directory of that name there.
 std::vector<RsyncCopy> MountsOf(const ClusterSpec& file) {
-  const std::string home = Environment::FromProcess().GetOr("HOME", "");
   std::vector<RsyncCopy> copies;
   copies.reserve(file.file_mounts.size());
   for (const ClusterFileMount& mount : file.file_mounts) {
     RsyncCopy copy;
-    copy.source = AtHome(mount.local, home);
+    copy.source = ExpandedHome(mount.local);
     copy.target = mount.remote;
     copy.makes_parent = true;
     if (IsDirectory(copy.source)) {

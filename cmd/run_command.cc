@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
+#include "base/user_home.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
@@ -86,6 +87,7 @@ int RunCommand(const CommandLine& line) {
   LaunchPlan plan = BeginPlan(line);
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
+  files.home_of = HomesHere(plan.environment);
   files.load_cluster = &LoadClusterHosts;
   HeadLink link;  // lasts as long as the command
   files.find_ray = [&link](const ClusterHosts& cluster, const JobSpec& spec) {

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
+#include "base/user_home.h"
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
@@ -245,6 +246,7 @@ int ServeCommand(const CommandLine& line) {
   LaunchPlan plan = BeginPlan(line);
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
+  files.home_of = HomesHere(plan.environment);
   files.load_cluster = &LoadClusterHosts;
   files.warn = [](const std::string& warning) {
     Tell(LogLevel::kWarning, "hvdray serve", warning);

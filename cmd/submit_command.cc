@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/user_home.h"
 #include "cmd/cluster_access.h"
 #include "cmd/cluster_life.h"
 #include "cmd/commands.h"
@@ -82,7 +83,7 @@ Result<int> SubmitScript(ClusterAccess& access, const CommandRequest& request) {
 }  // namespace
 
 int SubmitCommand(const CommandLine& line) {
-  Result<SubmitRequest> submit = ResolveSubmit(line.args);
+  Result<SubmitRequest> submit = ResolveSubmit(line.args, HomesHere(Environment::FromProcess()));
   if (!submit.ok()) return Fail("submit", submit.status());
   if (submit->request.wants_help) return PrintOut("submit", Help(CommandNamed("submit")));
   if (submit->is_gang) return SubmitGang(std::move(submit).value(), line);

@@ -84,7 +84,8 @@ Result<CommunicatorOptions> CommunicatorOptionsFrom(const Environment& environme
   HVDRAY_ASSIGN_OR_RETURN(const int check,
                           ReadInt(environment, "HVDRAY_CHECK_COLLECTIVES", 0, 0, 1));
   options.is_checking = check == 1;
-  const std::string table = environment.GetOr("HVDRAY_COLLECTIVE_TABLE", "");
+  const std::string table =
+      AtHome(environment.GetOr("HVDRAY_COLLECTIVE_TABLE", ""), environment.GetOr("HOME", ""));
   if (!table.empty() && options.rank == 0) {
     Result<std::string> text = ReadFile(table);
     if (!text.ok()) return std::move(text).status().WithContext("HVDRAY_COLLECTIVE_TABLE");

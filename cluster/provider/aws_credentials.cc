@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "cluster/provider/aws_errors.h"
 
 namespace hvdray {
@@ -367,8 +368,8 @@ Result<AwsAccountFacts> ReadAwsAccount(std::map<std::string, std::string> given,
   if (facts.is_profile_named) facts.profile = profile;
   const std::string home = environment.GetOr("HOME", "/root");
   facts.credentials_path =
-      AtHome(environment.GetOr("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), home);
-  facts.config_path = AtHome(environment.GetOr("AWS_CONFIG_FILE", "~/.aws/config"), home);
+      ExpandedHome(environment.GetOr("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), home);
+  facts.config_path = ExpandedHome(environment.GetOr("AWS_CONFIG_FILE", "~/.aws/config"), home);
   HVDRAY_ASSIGN_OR_RETURN(facts.credentials,
                           ReadProfiles(facts.credentials_path, AwsFile::kCredentials));
   HVDRAY_ASSIGN_OR_RETURN(facts.config, ReadProfiles(facts.config_path, AwsFile::kConfig));

@@ -20,6 +20,7 @@
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "cluster/provider/aws_plan.h"
 
 namespace hvdray {
@@ -388,7 +389,7 @@ Result<Json> AwsProvider::AuthForHash(const std::string& private_key) const {
   if (auth_.is_proxied_by_node_id) auth["ssh_proxy_use_node_id"] = true;
   const auto add = [&](const char* key, const std::string& path) -> Status {
     if (path.empty()) return {};
-    HVDRAY_ASSIGN_OR_RETURN(std::string text, ReadFile(AtHome(path, home_)));
+    HVDRAY_ASSIGN_OR_RETURN(std::string text, ReadFile(ExpandedHome(path, home_)));
     // Python reads text files with any line end as '\n'.
     for (size_t at = 0; (at = text.find("\r\n", at)) != std::string::npos;) text.erase(at, 1);
     auth[key] = std::move(text);
@@ -548,7 +549,7 @@ Result<PreparedCluster> AwsProvider::Prepare(const StepHandler& on_step) {
   }
   tell("security group");
   prepared.private_key_path =
-      plan.key_name.empty() ? AtHome(input_.private_key, home_) : KeyPath(plan.key_name);
+      plan.key_name.empty() ? ExpandedHome(input_.private_key, home_) : KeyPath(plan.key_name);
   HVDRAY_ASSIGN_OR_RETURN(const Json auth, AuthForHash(prepared.private_key_path));
   prepared.nodes = PreparedAwsNodes(input_, plan, group_ids, profile_arn, auth);
   prepared.steps = std::move(plan.shown.steps);

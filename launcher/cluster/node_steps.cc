@@ -13,6 +13,7 @@
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "launcher/cluster/bootstrap_config.h"
 #include "launcher/cluster/start_line.h"
 
@@ -112,11 +113,6 @@ void AppendContainer(std::vector<NodeStep>& steps, const ClusterNodeSetup& setup
   steps.back().arguments = std::move(words);
 }
 
-fs::path LocalOf(const std::string& local, const std::string& home) {
-  if (local == "~" || local.starts_with("~/")) return home + local.substr(1);
-  return local;
-}
-
 Result<SyncedDirectory> PlanFile(const fs::path& file, const std::string& target,
                                  const fs::path& renamed) {
   const fs::path there(target);
@@ -159,7 +155,7 @@ Result<SyncedDirectory> PlanMount(const ClusterFileMount& mount, const ClusterNo
                                   const std::string& home, const fs::path& renamed,
                                   std::string_view host_mounts) {
   std::error_code error;
-  const fs::path real = fs::canonical(LocalOf(mount.local, home), error);
+  const fs::path real = fs::canonical(ExpandedHome(mount.local, home), error);
   if (error) return ErrnoStatus(mount.local, error.value()).WithCode(ErrorCode::kFileUnreadable);
   const std::string target = TargetOf(mount.remote, host_mounts);
   if (!fs::is_directory(real, error)) return PlanFile(real, target, renamed);

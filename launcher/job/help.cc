@@ -201,6 +201,8 @@ The first of these sources that sets an option wins:
 6. the user file, `$XDG_CONFIG_HOME/hvdray/config.yaml` or `~/.config/hvdray/config.yaml`;
 7. the default.
 
+In paths on this machine `~` and `~user` are home directories, wherever they are written.
+
 `hvdray run --print-config` shows each value with its origin. `-x` is different: all sources accumulate, and
 for the same name the higher one wins. An unknown or repeated key in a file is an error that gives its
 position and the nearest name; an unknown `HVDRAY_*` variable is a warning.

@@ -155,6 +155,20 @@ void WarnOfUnknown(const Environment& environment, std::vector<std::string>* war
   }
 }
 
+/// "MACHINE=FILE,..." or "FILE".
+std::string ExpandBuilds(std::string_view text, const HomeOf& home_of) {
+  std::string expanded;
+  while (true) {
+    const size_t end = std::min(text.find(','), text.size());
+    const std::string_view part = text.substr(0, end);
+    const size_t file = part.starts_with('~') ? 0 : part.find('=') + 1;
+    expanded += fmt::format("{}{}", part.substr(0, file), AtHome(part.substr(file), home_of));
+    if (end == text.size()) return expanded;
+    expanded += ',';
+    text.remove_prefix(end + 1);
+  }
+}
+
 Status WithLabel(const RawOption& raw, const Status& status) {
   return Status(ErrorCode::kUsage, fmt::format("{} {}", raw.label, status.message()));
 }
@@ -342,6 +356,23 @@ Result<OptionLayer> LayerOfVariables(const Environment& environment, const Comma
     HVDRAY_RETURN_IF_ERROR(ReadVariable(key, environment, &layer));
   }
   return layer;
+}
+
+bool IsPathHere(const OptionRow& row) {
+  if (row.id == OptionId::kRemoteDir) return false;
+  const std::vector<std::string_view> kinds = BlankSeparated(row.value_name, "|[.");
+  return std::ranges::any_of(kinds, [](std::string_view kind) {
+    return kind == "FILE" || kind == "DIR" || kind == "PATH";
+  });
+}
+
+void ExpandHomes(const HomeOf& home_of, std::map<OptionId, RawOption>* options) {
+  for (auto& [id, raw] : *options) {
+    if (!IsPathHere(RowOf(id))) continue;
+    for (std::string& value : raw.values) {
+      value = id == OptionId::kAgentPath ? ExpandBuilds(value, home_of) : AtHome(value, home_of);
+    }
+  }
 }
 
 const RawOption* LayerStack::Find(OptionId id) const {

@@ -13,6 +13,7 @@
 
 #include "base/environ.h"
 #include "base/result.h"
+#include "base/user_home.h"
 #include "base/yaml.h"
 #include "launcher/job/argv.h"
 #include "launcher/job/job_spec.h"
@@ -59,6 +60,13 @@ Result<OptionLayer> LayerOfVariables(const Environment& environment, const Comma
 /// Errors: kSpecInvalid at file:line:column for an unknown key (with the nearest known one), an
 /// option given twice, a wrong type, and a key that this kind of file does not allow.
 Result<OptionLayer> LayerOfFile(const YamlNode& root, FileKind kind);
+
+/// The option's value is a path on this machine.
+bool IsPathHere(const OptionRow& row);
+
+/// Puts home directories in place of "~" and "~user" in the values of options that are paths here:
+/// a shell does so for a word of its own only, not behind a '=', in a file or for another program.
+void ExpandHomes(const HomeOf& home_of, std::map<OptionId, RawOption>* options);
 
 /// Levels, the highest first.
 class LayerStack {

@@ -14,6 +14,7 @@
 
 #include "base/command_words.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "launcher/job/argv.h"
 #include "launcher/job/horovod_options.h"
 #include "launcher/job/option_layers.h"
@@ -92,6 +93,14 @@ void DropZeroStartTimeout(OptionLayer* layer) {
   if (timeout.ok() && *timeout == Duration::zero()) layer->options.erase(found);
 }
 
+/// Without `home_of`, by HOME alone.
+HomeOf HomesOf(const HomeOf& home_of, const Environment& environment) {
+  if (home_of) return home_of;
+  return [home = environment.GetOr("HOME", "")](const std::string& user) {
+    return user.empty() ? home : std::string();
+  };
+}
+
 void Push(OptionLayer layer, SpecInput* input) {
   DropZeroStartTimeout(&layer);
   input->job.PushLowest(layer);
@@ -110,15 +119,20 @@ Result<ClusterHosts> LoadCluster(const ResolverFiles& files, const RawOption& ra
 Result<SpecInput> ReadLevels(const ParsedArgv& argv, const Environment& environment,
                              const ResolverFiles& files, std::vector<std::string>* warnings) {
   SpecInput input;
+  const auto push = [&input, homes = HomesOf(files.home_of, environment)](OptionLayer layer) {
+    ExpandHomes(homes, &layer.options);
+    Push(std::move(layer), &input);
+  };
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
-  Push(std::move(flags), &input);
+  push(std::move(flags));
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfEnvironment(environment, warnings));
-  Push(std::move(variables), &input);
+  push(std::move(variables));
   HVDRAY_ASSIGN_OR_RETURN(input.user, LoadUserLayer(environment, files));
+  ExpandHomes(HomesOf(files.home_of, environment), &input.user.options);
   if (const RawOption* raw = input.all.Find(OptionId::kJobFile)) {
     HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
     HVDRAY_ASSIGN_OR_RETURN(OptionLayer job, LayerOfFile(root, FileKind::kJob));
-    Push(std::move(job), &input);
+    push(std::move(job));
   }
   const RawOption* cluster = input.all.Find(OptionId::kCluster);
   const auto from_user = input.user.options.find(OptionId::kCluster);
@@ -128,7 +142,7 @@ Result<SpecInput> ReadLevels(const ParsedArgv& argv, const Environment& environm
     if (input.cluster->run) {
       HVDRAY_ASSIGN_OR_RETURN(OptionLayer run,
                               LayerOfFile(*input.cluster->run, FileKind::kClusterRun));
-      Push(std::move(run), &input);
+      push(std::move(run));
     }
   }
   DropZeroStartTimeout(&input.user);
@@ -141,11 +155,17 @@ Result<SpecInput> ReadLevels(const ParsedArgv& argv, const Environment& environm
 }
 
 Result<HorovodConfig> LoadHorovodConfig(const SpecInput& input, const ResolverFiles& files,
+                                        const Environment& environment,
                                         std::vector<std::string>* warnings) {
   const RawOption* raw = input.all.Find(OptionId::kConfigFile);
   if (raw == nullptr) return HorovodConfig();
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
   HVDRAY_ASSIGN_OR_RETURN(HorovodConfig config, ReadHorovodConfig(root, warnings));
+  for (auto& [id, tunable] : config.tunables) {
+    auto* path = std::get_if<std::string>(&tunable.value);
+    if (path == nullptr || !IsPathHere(RowOf(id))) continue;
+    *path = AtHome(*path, HomesOf(files.home_of, environment));
+  }
   if (config.controller == "mpi" && input.all.Find(OptionId::kGloo) == nullptr) {
     return Status(ErrorCode::kNotSupported,
                   fmt::format("{}: controller mpi is not supported, because hvdray starts the "
@@ -166,7 +186,8 @@ Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environmen
     return {};
   }
   HVDRAY_ASSIGN_OR_RETURN(SpecInput input, ReadLevels(argv, environment, files, &request.warnings));
-  HVDRAY_ASSIGN_OR_RETURN(input.config, LoadHorovodConfig(input, files, &request.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(input.config,
+                          LoadHorovodConfig(input, files, environment, &request.warnings));
   input.is_check = is_check;
   HVDRAY_ASSIGN_OR_RETURN(request.spec, BuildSpec(input, environment, files, &request.warnings));
   return {};
@@ -229,8 +250,9 @@ Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
 }
 
 /// Takes out the options of serve that run does not have.
-Status TakeControlOptions(ParsedArgv& argv, ServeRequest& request) {
-  HVDRAY_ASSIGN_OR_RETURN(const OptionLayer flags, LayerOfFlags(argv));
+Status TakeControlOptions(ParsedArgv& argv, const HomeOf& home_of, ServeRequest& request) {
+  HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
+  ExpandHomes(home_of, &flags.options);
   const auto find = [&flags](OptionId id) {
     const auto found = flags.options.find(id);
     return found == flags.options.end() ? nullptr : &found->second;
@@ -296,6 +318,18 @@ bool IsListed(const CommandRow& command, OptionId id) {
                              [id](const CommandOption& option) { return option.id == id; });
 }
 
+/// Puts home directories into the arguments that are paths here, by the words of the usage.
+void ExpandArguments(const CommandRow& row, const HomeOf& home_of,
+                     std::vector<std::string>* arguments) {
+  std::vector<std::string_view> kinds = BlankSeparated(row.arguments, " []()");
+  std::erase(kinds, "OPTION...");
+  const std::string_view local = row.name == "rsync-down" ? "TARGET" : "SOURCE";
+  for (size_t i = 0; i < std::min(kinds.size(), arguments->size()); ++i) {
+    const bool is_path = kinds[i] == "FILE" || kinds[i] == "SCRIPT" || kinds[i] == local;
+    if (is_path) (*arguments)[i] = AtHome((*arguments)[i], home_of);
+  }
+}
+
 /// Appends an option in full, as words that ParseArgv() takes.
 void AppendWords(const ParsedOption& option, std::vector<std::string>* words) {
   std::string word = option.spelling;
@@ -332,7 +366,12 @@ Status TakeGangOptions(const ParsedArgv& argv, SubmitRequest* submit) {
 
 }  // namespace
 
-ResolverFiles RealResolverFiles() { return {ReadRealFile, IsRealExecutable, nullptr}; }
+ResolverFiles RealResolverFiles() {
+  ResolverFiles files;
+  files.read = ReadRealFile;
+  files.is_executable = IsRealExecutable;
+  return files;
+}
 
 std::string UserFilePath(const Environment& environment) {
   const std::string xdg = environment.GetOr("XDG_CONFIG_HOME", "");
@@ -365,7 +404,7 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
                                   const ResolverFiles& files) {
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, "serve"));
   ServeRequest request;
-  HVDRAY_RETURN_IF_ERROR(TakeControlOptions(argv, request));
+  HVDRAY_RETURN_IF_ERROR(TakeControlOptions(argv, HomesOf(files.home_of, environment), request));
   HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, /*is_check=*/false));
   const RunRequest& run = request.run;
   if (run.wants_help || run.wants_version || run.wants_check_build) return request;
@@ -379,7 +418,7 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
 }
 
 Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const std::string> args,
-                                      const Environment& environment) {
+                                      const Environment& environment, const HomeOf& home_of) {
   const CommandRow& row = CommandNamed(command);
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, command));
   CommandRequest request;
@@ -399,16 +438,20 @@ Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const 
                   usage);
   }
   argv.command.clear();
+  const HomeOf homes = HomesOf(home_of, environment);
+  ExpandArguments(row, homes, &request.arguments);
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
+  ExpandHomes(homes, &flags.options);
   request.said.PushLowest(std::move(flags));
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfVariables(environment, row));
+  ExpandHomes(homes, &variables.options);
   request.said.PushLowest(std::move(variables));
   request.spec.np.Set(1, "default");
   HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(request.said, &request.spec));
   return request;
 }
 
-Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args) {
+Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args, const HomeOf& home_of) {
   const CommandRow& row = CommandNamed("submit");
   const std::string usage = fmt::format("hvdray submit {}", row.arguments);
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, "submit"));
@@ -430,6 +473,7 @@ Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args) {
     rest.command.erase(rest.command.begin() + 1);
   }
   rest.command.insert(rest.command.begin(), file);
+  if (home_of) ExpandArguments(row, home_of, &rest.command);
   rest.options.insert(rest.options.begin(), argv.options.begin(), argv.options.end());
   submit.is_gang = std::ranges::any_of(
       rest.options, [](const ParsedOption& option) { return option.row->id == OptionId::kGang; });
@@ -444,13 +488,14 @@ Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args) {
   }
   rest.command.clear();
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(rest));
+  if (home_of) ExpandHomes(home_of, &flags.options);
   submit.request.said.PushLowest(std::move(flags));
   submit.request.spec.np.Set(1, "default");
   HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(submit.request.said, &submit.request.spec));
   return submit;
 }
 
-Result<BenchRequest> ResolveBench(std::span<const std::string> args) {
+Result<BenchRequest> ResolveBench(std::span<const std::string> args, const HomeOf& home_of) {
   ParsedArgv argv;
   for (;;) {
     HVDRAY_ASSIGN_OR_RETURN(ParsedArgv part, ParseArgv(args, "bench"));
@@ -479,6 +524,7 @@ Result<BenchRequest> ResolveBench(std::span<const std::string> args) {
     if (is_own) own.options.push_back(option);
   }
   HVDRAY_ASSIGN_OR_RETURN(request.said, LayerOfFlags(own));
+  if (home_of) ExpandHomes(home_of, &request.said.options);
   return request;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/environ.h"
 #include "base/result.h"
+#include "base/user_home.h"
 #include "base/yaml.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/option_layers.h"
@@ -56,6 +57,8 @@ struct ResolverFiles {
   /// Takes the warnings when the resolver fails: they may say why, and a Status has no room for
   /// them. Null: they are dropped.
   std::function<void(const std::string& warning)> warn;
+  /// Null: this user's alone, by HOME.
+  HomeOf home_of;
 };
 
 /// `read` and `is_executable` on the real file system (files up to 16 MiB). The caller adds
@@ -127,7 +130,7 @@ struct CommandRequest {
 /// Resolves `args`, the words after `hvdray COMMAND`. Options stand before or after arguments;
 /// those of group Ray also come from HVDRAY_<LONG_NAME>. Errors: kUsage.
 Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const std::string> args,
-                                      const Environment& environment);
+                                      const Environment& environment, const HomeOf& home_of = {});
 
 /// What was asked of `hvdray submit`.
 struct SubmitRequest {
@@ -140,8 +143,9 @@ struct SubmitRequest {
 
 /// Resolves `args`, the words after `hvdray submit`: options before and after FILE, then SCRIPT,
 /// whose arguments are left alone, but for one "--" before them, which Ray's users write.
+/// `home_of`: for paths; null: they stay as they are.
 /// Errors: kUsage, also for an option of run without --gang.
-Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args);
+Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args, const HomeOf& home_of = {});
 
 /// What was asked of `hvdray bench`.
 struct BenchRequest {
@@ -154,7 +158,7 @@ struct BenchRequest {
 
 /// Resolves `args`, the words after `hvdray bench`: its own options and those of run in any order.
 /// Errors: kUsage, also for any other word.
-Result<BenchRequest> ResolveBench(std::span<const std::string> args);
+Result<BenchRequest> ResolveBench(std::span<const std::string> args, const HomeOf& home_of = {});
 
 }  // namespace hvdray
 

@@ -288,8 +288,12 @@ Result<double> LogLimitOf(const RawOption& raw) {
 
 /// A working directory and excludes in the runtime environment go where their own options put them.
 Result<std::string> RuntimeEnvOf(const RawOption& raw, const ResolverFiles& files, RaySpec* ray) {
-  Result<RayRuntimeEnv> env = ReadRuntimeEnv(raw.last(), files.read);
+  const auto at_home = [&files](const std::string& path) { return AtHome(path, files.home_of); };
+  Result<RayRuntimeEnv> env = ReadRuntimeEnv(
+      raw.last(), [&](const std::string& path) { return files.read(at_home(path)); });
   if (!env.ok()) return std::move(env).status().WithContext(raw.label);
+  env->working_dir = at_home(env->working_dir);
+  std::ranges::transform(env->py_modules, env->py_modules.begin(), at_home);
   if (!env->working_dir.empty()) {
     if (!ray->working_dir->empty()) {
       return Refused(fmt::format("{} and {} both name a working directory", raw.label,

@@ -16,6 +16,7 @@ def find_binary() -> str:
     """HVDRAY_BINARY, else the scripts beside this package, else PATH. Raises HvdrayError."""
     named = os.environ.get("HVDRAY_BINARY")
     if named:
+        named = os.path.expanduser(named)
         if not os.access(named, os.X_OK):
             raise HvdrayError(f"HVDRAY_BINARY: no program at {named}")
         return named

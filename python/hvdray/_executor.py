@@ -153,7 +153,7 @@ class Executor:
             self._options["np"] = num_workers
         if working_dir is not None:
             self._options["cwd"] = working_dir
-        self._python = python or (PYTHON_OF_RAY if self._is_on_ray else sys.executable)
+        self._python = os.path.expanduser(python) if python else (PYTHON_OF_RAY if self._is_on_ray else sys.executable)
         self._output = output
         _living.add(self)
 

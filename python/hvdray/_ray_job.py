@@ -7,6 +7,7 @@ only gang, as it is in elastic calls.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from ._calls import Limits, Log
@@ -46,7 +47,7 @@ def run_as_job(
     """Values by rank; of an elastic call, those of its last generation. Raises what docs/python.md says."""
 
     def launch(words: Sequence[str]) -> Launcher:
-        return Launcher(options, [python or "@python", "-c", BOOTSTRAP], "auto", words)
+        return Launcher(options, [os.path.expanduser(python) if python else "@python", "-c", BOOTSTRAP], "auto", words)
 
     if min_workers is None and not any(name in options for name in SLOTS):
         options = {**options, "np": 1}

@@ -996,6 +996,20 @@ assert hvdray.run(made.f, num_proc=1) == ["made"]
 """, cwd=here)
 
 
+def test_a_tilde_in_an_argument_is_the_home_directory(programs, tmp_path):
+    home = tmp_path / "home"
+    (home / "there").mkdir(parents=True)
+    (home / "python").symlink_to(sys.executable)
+    (home / "hvdray").symlink_to(programs.tool.binary)
+    programs.run("""
+assert hvdray.run(rank, num_proc=1, output_filename="~/out", executable="~/python") == [0]
+assert os.path.exists(os.path.expanduser("~/out/rank.0/stdout"))
+with hvdray.Executor(1, python="~/python", working_dir="~/there", options={"events": "~/events"}) as executor:
+    assert executor.run(os.getcwd) == [os.path.expanduser("~/there")]
+assert os.path.exists(os.path.expanduser("~/events")) and not os.path.exists("~")
+""", env={"HOME": str(home), "HVDRAY_BINARY": "~/hvdray"})
+
+
 def test_workers_take_no_module_in_place_of_pythons_own(programs, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "in_own.py").write_text("def f(): return 'own'")

@@ -384,3 +384,21 @@ def test_a_host_of_a_thousand_interfaces_gets_its_job(hvdray):
                        hvdray.binary, "run", "-np", "1", "--", "true", binary="unshare")
     result = job.wait(240)
     assert result.code == 0, result.errors
+
+
+def test_a_tilde_that_no_shell_has_seen_is_the_home_directory(hvdray, tmp_path):
+    home = tmp_path / "home"
+    (home / "there").mkdir(parents=True)
+    env = {**os.environ, "HOME": str(home)}
+    (home / "job.yaml").write_text("num_proc: 1\noutput_filename: ~/c\nreport: ~/c.json\ncwd: ~/there\ncommand: [pwd]\n")
+    for words, more in ((["-np", "1", "--output-filename=~/a", "--report=~/a.json", "--cwd=~/there", "pwd"], {}),
+                        (["-np", "1", "--cwd", "~/there", "pwd"], {"HVDRAY_OUTPUT_FILENAME": "~/b", "HVDRAY_REPORT": "~/b.json"}),
+                        (["-f", "~/job.yaml"], {})):
+        result = hvdray.go(*words, cwd=tmp_path, env={**env, **more})
+        assert result.code == 0 and result.text.endswith(f"{home}/there\n"), (result.text, result.errors)
+    for name in "abc":
+        assert (home / name / "rank.0" / "stdout").read_text().endswith(f"{home}/there\n")
+        assert (home / f"{name}.json").exists()
+    result = hvdray.go("-np", "1", "--dry-run", "--print-config", "--report=~root/r.json", "true", cwd=tmp_path, env=env)
+    assert "/root/r.json" in result.text, result.text
+    assert not list(tmp_path.glob("~*")), "a directory named ~"

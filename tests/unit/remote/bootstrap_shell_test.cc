@@ -218,6 +218,16 @@ TEST_P(BootstrapShellTest, ADirectoryThatCannotBeMadeIsSaid) {
   EXPECT_FALSE(outcome.how.ok());
 }
 
+TEST_P(BootstrapShellTest, ATildeInTheDirectoryIsTheHomeThere) {
+  if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
+  BootstrapRequest request = {builds_.stage_id(), "~/of agents", "", {}};
+  const std::string home = directory_.path();
+  const Outcome outcome = Run(request, /*is_cut=*/false, "HOME=" + home + "; ");
+  EXPECT_TRUE(outcome.how.ok()) << outcome.how.ToString() << outcome.text;
+  request.directory = home + "/of agents";
+  EXPECT_EQ(Files(OwnDirectory(request)), std::vector<std::string>{AgentName()});
+}
+
 TEST_P(BootstrapShellTest, WithoutAHomeThatIsSaid) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
   const std::string before = "unset XDG_CACHE_HOME; HOME=/nowhere; export HOME; ";

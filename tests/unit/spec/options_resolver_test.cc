@@ -63,6 +63,108 @@ TEST(ResolveRunTest, PreloadTakesModulesForAPythonCommandAlone) {
   }
 }
 
+// A path that no shell has expanded: behind '=', in a variable, in a file.
+std::vector<std::string> PathsOf(const JobSpec& spec) {
+  std::vector<std::string> paths = {
+      *spec.working_directory, *spec.output_directory,  *spec.report_file,
+      *spec.events_file,       *spec.junit_file,        *spec.trace_file,
+      *spec.agent_path,        *spec.ssh_identity_file, *spec.ssh_config_file};
+  for (const SyncWord& word : *spec.sync) paths.push_back(SyncText(word));
+  for (const char* name : {"HOROVOD_TIMELINE", "HOROVOD_AUTOTUNE_LOG"}) {
+    const auto found = spec.tunables.find(name);
+    if (found != spec.tunables.end()) paths.push_back(*found->second);
+  }
+  return paths;
+}
+
+constexpr const char* kPathOptions[] = {"cwd",
+                                        "output-filename",
+                                        "report",
+                                        "events",
+                                        "junit",
+                                        "trace",
+                                        "agent-path",
+                                        "ssh-identity-file",
+                                        "ssh-config",
+                                        "sync",
+                                        "timeline-filename",
+                                        "autotune-log-file"};
+
+void ExpectAtHome(const Result<RunRequest>& request, const std::string& path) {
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  const std::vector<std::string> paths = PathsOf(request->spec);
+  EXPECT_EQ(paths.size(), std::size(kPathOptions));
+  for (const std::string& found : paths) EXPECT_EQ(found, path);
+}
+
+TEST(ResolveRunTest, PutsTheHomeDirectoryInPlaceOfATildeWhateverSaysThePath) {
+  for (const auto& [written, path] :
+       {std::pair("~/a b", "/home/me/a b"), std::pair("~u/a b", "/home/u/a b")}) {
+    SpecWorld world{.environment = Env({{"HOME", "/home/me"}})};
+    std::vector<std::string> flags = {"-np", "1", "--autotune"};
+    std::map<std::string, std::string> variables = {{"HOME", "/home/me"}};
+    std::string file = "num_proc: 1\nautotune: true\ncommand: [./t]\n";
+    for (const std::string option : kPathOptions) {
+      flags.push_back(fmt::format("--{}={}", option, written));
+      std::string key = option;
+      std::replace(key.begin(), key.end(), '-', '_');
+      variables[VariableOfKey(key)] = written;
+      file += fmt::format("{}: \"{}\"\n", key, written);
+    }
+    flags.emplace_back("./t");
+    const auto resolve = [](const SpecWorld& seen, const std::vector<std::string>& words) {
+      ResolverFiles files = seen.Files();
+      files.home_of = [](const std::string& user) {
+        return "/home/" + (user.empty() ? "me" : user);
+      };
+      return ResolveRun(words, seen.environment, files);
+    };
+    ExpectAtHome(resolve(world, flags), path);
+    world.files = {{"/home/me/job.yaml", file}, {"/home/me/.config/hvdray/config.yaml", ""}};
+    ExpectAtHome(resolve(world, {"-f", "~/job.yaml"}), path);
+    world.environment = Environment(variables);
+    ExpectAtHome(resolve(world, {"-np", "1", "--autotune", "./t"}), path);
+  }
+}
+
+TEST(ResolveRunTest, ATildeStaysInWhatIsNoPathHere) {
+  SpecWorld world{.environment = Env({{"HOME", "/home/me"}})};
+  const Result<RunRequest> request = world.Resolve(
+      "-np 1 -x A=~/a --remote-dir=~/cache --report=~nobody/r --agent-path=x86_64=~/a,b=~/b ~/t "
+      "~/u");
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  const JobSpec& spec = request->spec;
+  EXPECT_EQ(*spec.remote_directory, "~/cache") << "it is the home directory there";
+  EXPECT_EQ(*spec.report_file, "~nobody/r") << "nobody knows that user";
+  EXPECT_EQ(*spec.agent_path, "x86_64=/home/me/a,b=/home/me/b");
+  EXPECT_EQ(*spec.env, (std::vector<std::string>{"A=~/a"}));
+  EXPECT_EQ(*spec.command, (std::vector<std::string>{"~/t", "~/u"}));
+}
+
+TEST(ResolveRunTest, TheConfigFilesPathsHaveAHomeToo) {
+  SpecWorld world{.environment = Env({{"HOME", "/home/me"}})};
+  world.files["/home/me/c.yaml"] =
+      "autotune: {enabled: true, log_file: ~/log}\ntimeline: {filename: ~/line}\n";
+  const Result<RunRequest> request = world.Resolve("-np 1 --config-file=~/c.yaml ./t");
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  EXPECT_EQ(*request->spec.tunables.at("HOROVOD_AUTOTUNE_LOG"), "/home/me/log");
+  EXPECT_EQ(*request->spec.tunables.at("HOROVOD_TIMELINE"), "/home/me/line");
+}
+
+TEST(ResolveRequestTest, ArgumentsThatArePathsHereHaveAHome) {
+  const Environment environment = Env({{"HOME", "/home/me"}});
+  const auto arguments = [&](std::string_view command, const std::string& line) {
+    return ResolveRequest(command, Words(line), environment)->arguments;
+  };
+  using Arguments = std::vector<std::string>;
+  EXPECT_EQ(arguments("up", "~/c.yaml"), Arguments{"/home/me/c.yaml"});
+  EXPECT_EQ(arguments("replay", "~/r"), Arguments{"/home/me/r"});
+  EXPECT_EQ(arguments("cluster", "config ~/c.yaml"), (Arguments{"config", "/home/me/c.yaml"}));
+  EXPECT_EQ(arguments("exec", "~/c.yaml ~/run"), (Arguments{"/home/me/c.yaml", "~/run"}));
+  EXPECT_EQ(arguments("rsync-up", "~/c ~/s ~/t"), (Arguments{"/home/me/c", "/home/me/s", "~/t"}));
+  EXPECT_EQ(arguments("rsync-down", "~/c ~/s ~/t"), (Arguments{"/home/me/c", "~/s", "/home/me/t"}));
+}
+
 TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   const Result<RunRequest> request = SpecWorld().Resolve(
       "-np 2 --cwd /data --clean-env --no-torch-env --channel --network-interface eth0,eth1 "
