@@ -123,6 +123,12 @@ HostLoss Others(std::span<Kind> kinds) {
 
 }  // namespace
 
+bool IsStricter(CauseKind next, CauseKind now) {
+  return now == CauseKind::kDismissed &&
+         (next == CauseKind::kInterrupted || next == CauseKind::kReaderGone ||
+          next == CauseKind::kTimeout || next == CauseKind::kStopTimeout);
+}
+
 Verdict VerdictOf(const Cause& cause, TimePoint started, TimePoint ended) {
   return {.exit_code = cause.exit_code,
           .origin = cause.origin,
@@ -217,6 +223,13 @@ std::string StopNotice(int signo, Duration grace) {
                      IsSigintFirst(signo)
                          ? fmt::format(", then get SIGTERM, and SIGKILL {} later", limit)
                          : std::string());
+}
+
+std::string HurriedStopNotice(int signo, Duration grace) {
+  return fmt::format(
+      "{}: the workers are being stopped already and have {} to end now; repeat to "
+      "kill them at once",
+      InterruptedCause(signo).error.message(), ShowDuration(grace));
 }
 
 Cause DismissedCause() { return {.kind = CauseKind::kDismissed}; }

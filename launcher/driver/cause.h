@@ -46,13 +46,19 @@ struct Cause {
   bool is_final() const { return kind != CauseKind::kNone && kind != CauseKind::kSuccess; }
 };
 
+/// `next` ends the job although `now` is ending it already: a client that needs its gang no more
+/// gives it any grace, but does not decide about the user's signal, the limit of the job, or hosts
+/// that never report.
+bool IsStricter(CauseKind next, CauseKind now);
+
 /// What becomes of a session without workers that ends for that cause.
 Verdict VerdictOf(const Cause& cause, TimePoint started, TimePoint ended);
 
 /// A job's way to its end, the same for every driver.
 struct Ending {
   Cause cause;
-  TimePoint since;  ///< Of the first order to stop.
+  TimePoint since;    ///< Of the first order to stop.
+  TimePoint kill_by;  ///< Of the last one: when its grace ends.
   Status output_damage;
   bool is_output_blocked = false;
   bool is_timed_out = false;  ///< --timeout has passed.
@@ -85,6 +91,8 @@ bool IsSigintFirst(int signo);
 std::string WayOfStop(bool is_sigint_first, Duration grace);
 /// The line that tells the user what that signal does, and what a second one would do.
 std::string StopNotice(int signo, Duration grace);
+/// The same where a stop was under way that would have lasted longer.
+std::string HurriedStopNotice(int signo, Duration grace);
 Cause DismissedCause();
 Cause ReaderGoneCause();
 /// A host did not report the end of a generation.

@@ -1106,7 +1106,7 @@ void ElasticDriver::StopAll(Duration grace) {
   const ElasticState to = is_end ? ElasticState::kStopping : ElasticState::kRestarting;
   if (state() != to) ending_.since = now_;
   Enter(to);
-  state_deadline_ = now_ + ending_.StopLimit(grace, policy_.stop_margin);
+  LimitStop(grace);
   for (const int host : in_use_) {
     for (const WorkerId worker : roster_.LivingOn(host)) roster_.MarkToldToEnd(worker, now_);
   }

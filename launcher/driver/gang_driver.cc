@@ -250,7 +250,7 @@ void GangDriver::StopAll(Duration grace) {
     AdvanceStopping();
     return;
   }
-  state_deadline_ = now_ + ending_.StopLimit(grace, policy_.stop_margin);
+  LimitStop(grace);
   effects_.push_back(effect::StopGeneration{generation_, std::move(hosts), grace});
 }
 

@@ -89,7 +89,8 @@ class JobDriver {
     const bool was_stopping = state_ == State::kStopping;
     if (ending_.signals == 1) {
       if (was_stopping) {
-        Say("the workers are being stopped already; repeat to kill them now");
+        Say(IsStopLong() ? HurriedStopNotice(e.signo, limits_.grace)
+                         : "the workers are being stopped already; repeat to kill them now");
       } else if (HasWorkers()) {
         Say(StopNotice(e.signo, limits_.grace));
       }
@@ -120,9 +121,24 @@ class JobDriver {
     }
   }
 
-  /// The first cause wins; one that does not end the job yet is replaced by one that does.
+  /// The first cause wins; one that does not end the job yet is replaced by one that does, and any
+  /// by a stricter one, whose grace begins now.
   void EndBy(Cause cause) {
-    if (!ending_.cause.is_final() || WillRestart()) ending_.cause = std::move(cause);
+    const bool is_stricter = IsStricter(cause.kind, ending_.cause.kind);
+    if (ending_.cause.is_final() && !WillRestart() && !is_stricter) return;
+    ending_.cause = std::move(cause);
+    if (is_stricter && IsStopLong()) StopAll(limits_.grace);
+  }
+
+  /// The present stop leaves the workers more time than the job's own grace.
+  bool IsStopLong() const {
+    return state_ == State::kStopping && now_ + limits_.grace < ending_.kill_by;
+  }
+
+  /// For StopAll(), once the state is kStopping: until when it may last.
+  void LimitStop(Duration grace) {
+    ending_.kill_by = now_ + grace;
+    state_deadline_ = now_ + ending_.StopLimit(grace, limits_.stop_margin);
   }
 
   /// While a job that is stopping waits for a slow reader, the limit of its state does not count.

@@ -83,10 +83,9 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     }
   }
   void Feed(ElasticEvent fact) {
-    if (!serve_ || is_running()) return job_->loop.Feed(std::move(fact));
-    // Before the client's first job, or between two.
-    observers_.OnEvent(fact, loop_.Now());
     EndServingOn(fact);
+    if (!serve_ || is_running()) return job_->loop.Feed(std::move(fact));
+    observers_.OnEvent(fact, loop_.Now());  // before the client's first job, or between two
   }
 
  private:
@@ -301,10 +300,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   void OnEffect(const ElasticEffect& effect, TimePoint now) { observers_.OnEffect(effect, now); }
   void OnLate(const ElasticEvent& event) {
     const std::optional<Event> late = AsStatic(event);
-    if (!late) return;
-    const auto* signal = std::get_if<event::UserSignal>(&*late);
-    if (serve_ && signal != nullptr) return EndServing(InterruptedCause(signal->signo));
-    AddLateFault(verdict_, *late);
+    if (late) AddLateFault(verdict_, *late);
   }
   void Apply(const effect::ConnectHost& connect) { agents_.Connect(connect.host, connect.slots); }
 

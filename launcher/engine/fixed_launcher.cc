@@ -114,10 +114,9 @@ class FixedLauncher final : public JobLauncher,
 
  public:
   void Feed(Event fact) {
-    if (gang_) return gang_->loop.Feed(std::move(fact));
-    // Between two gangs.
-    OnFact(fact, loop_.Now());
     EndServingOn(fact);
+    if (gang_) return gang_->loop.Feed(std::move(fact));
+    OnFact(fact, loop_.Now());  // between two gangs
   }
 
   void HostLeaves(const std::string& /*host*/, Duration /*in*/) override {}

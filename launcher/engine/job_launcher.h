@@ -93,9 +93,10 @@ class JobLauncher : public Launcher {
 
   /// The environment of the client's next gang: that of `hvdray serve`, with `added`.
   std::vector<std::string> EnvironmentOf(const std::map<std::string, std::string>& added) const;
-  /// A fact while no gang lives: a signal, or a reader that has gone, ends the session.
+  /// A signal, or a reader that has gone, ends the session, whatever ends its gang.
   template <typename Fact>
   void EndServingOn(const Fact& fact) {
+    if (!serve_) return;
     if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
       EndServing(InterruptedCause(signal->signo));
     } else if (std::holds_alternative<event::ReaderGone>(fact)) {

@@ -43,12 +43,11 @@ void RefuseClient(int socket, const Status& why, int exit_code);
 /// the reader has ended.
 class ServeEnd {
  public:
-  /// Keeps `last`, the verdict of the session, and true, unless it has one.
+  /// Keeps `last`, the verdict of the session, unless it has one that says why; a client that says
+  /// bye gives no reason. True once.
   bool Ask(Verdict last) {
-    if (is_asked_) return false;
-    is_asked_ = true;
-    verdict_ = std::move(last);
-    return true;
+    if (verdict_.error.ok()) verdict_ = std::move(last);
+    return !std::exchange(is_asked_, true);
   }
   void OnGangEnded(const Verdict& verdict) {
     const ErrorCode code = verdict.error.code();

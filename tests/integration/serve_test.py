@@ -549,6 +549,46 @@ def test_a_signal_ends_the_gang_and_then_the_session(client):
     assert client.job.wait().code == 143
 
 
+def begin_a_long_stop(client, gang):
+    """A gang of one worker that hears no SIGTERM, and a client that gives it an hour."""
+    client.start(gang, np=1)
+    for data in ({"deaf": True}, {"sleep": 3600}):
+        client.say("send", gang=gang, to="all", data=data)
+    client.until("data")
+    client.say("stop", gang=gang, grace_s=3600)
+    client.say("flush")
+    client.until("flushed")  # requests are done in order: the stop is under way
+
+
+def test_a_signal_ends_a_session_that_is_stopping_its_gang(hvdray):
+    client = Client(hvdray, "--grace", 1, np=1)
+    client.begin()
+    begin_a_long_stop(client, 1)
+    client.job.process.send_signal(signal.SIGTERM)
+    assert client.until("stopped")["exit"]["code"] == 143
+    assert client.until("bye")["exit"] == 143
+    assert client.job.wait().code == 143
+
+
+def test_a_signal_ends_a_session_whose_gang_has_failed(hvdray):
+    """The gang's end keeps its cause; the session ends all the same."""
+    client = Client(hvdray, "--grace", 3600)
+    client.begin()
+    client.start(1)
+    client.say("send", gang=1, to=[1], data={"deaf": True})
+    client.until("data")
+    client.say("send", gang=1, to=[1], data={"sleep": 3600})
+    client.say("send", gang=1, to=[0], data={"exit": 3})
+    client.until("event", lambda event: event["event"] == "worker_exited" and event["exit_code"] == 3)
+    client.job.process.send_signal(signal.SIGTERM)
+    while b"repeat" not in client.job.process.stderr.readline():
+        pass
+    client.job.process.send_signal(signal.SIGINT)
+    assert client.until("stopped")["exit"]["code"] == 3
+    assert client.until("bye")["exit"] == 143
+    assert client.job.wait().code == 143
+
+
 VIOLATIONS = [
     b"nonsense\n", b"[]\n", b'{"no":"type"}\n', b'{"type":"start","gang":1,"np":1}\n', b'{"type":"hello","protocol":2}\n',
     b'{"type":"hello","protocol":1}\n{"type":"hello","protocol":1}\n', b'{"type":"hello","protocol":1}\n{"type":"sing"}\n',

@@ -125,6 +125,63 @@ TEST(GangSignalTest, DoesNotHideWhoFailedBefore) {
   ExpectSays(sim.said()[0], {"already", "repeat"});
 }
 
+// Each is stricter than a client that needs its gang no more: that one may give an hour.
+TEST(GangSignalTest, AStricterCauseReplacesADismissalAndItsGrace) {
+  const std::vector<std::pair<Event, int>> stricter = {{event::UserSignal{SIGTERM}, 143},
+                                                       {event::ReaderGone{}, 141}};
+  for (const auto& [fact, exit_code] : stricter) {
+    EndlessSim sim({.grace = seconds(5)});
+    for (int rank = 0; rank < 4; ++rank) sim.worker(rank).ignores_sigterm = true;
+    sim.At(seconds(1), event::Dismissed{seconds(3600)});
+    sim.At(seconds(2), fact);
+    ASSERT_TRUE(sim.Run());
+    EXPECT_EQ(sim.verdict().exit_code, exit_code);
+    EXPECT_LT(sim.elapsed(), milliseconds(7200));
+    ASSERT_EQ(sim.stops().size(), 2u);
+    EXPECT_EQ(sim.stops()[1].grace, seconds(5));
+    ExpectRight(sim);
+  }
+}
+
+TEST(GangSignalTest, TheLimitOfTheJobReplacesADismissalAndItsGrace) {
+  EndlessSim sim({.grace = seconds(5), .timeout = seconds(10)});
+  sim.worker(0).ignores_sigterm = true;
+  sim.At(seconds(1), event::Dismissed{seconds(3600)});
+  ASSERT_TRUE(sim.Run());
+  EXPECT_EQ(sim.verdict().exit_code, 124);
+  EXPECT_LT(sim.elapsed(), milliseconds(15200));
+}
+
+TEST(GangSignalTest, AHostThatNeverReportsReplacesADismissal) {
+  EndlessSim sim;
+  sim.host(0).is_stuck_in_stop = true;
+  sim.At(seconds(1), event::Dismissed{seconds(1)});
+  ASSERT_TRUE(sim.Run());
+  EXPECT_EQ(sim.verdict().exit_code, 125);
+  ExpectSays(sim.verdict().error.message(), {"host a"});
+}
+
+TEST(GangSignalTest, OneThatArrivesInALongStopSaysHowLongItTakesNow) {
+  EndlessSim sim({.grace = seconds(5)});
+  sim.worker(0).ignores_sigterm = true;
+  sim.At(seconds(1), event::Dismissed{seconds(3600)});
+  sim.At(seconds(2), event::UserSignal{SIGINT});
+  ASSERT_TRUE(sim.Run());
+  ASSERT_EQ(sim.said().size(), 1u);
+  ExpectSays(sim.said()[0], {"stopped by SIGINT", "5 s", "repeat"});
+}
+
+TEST(GangSignalTest, NeverLengthensAStop) {
+  EndlessSim sim({.grace = seconds(60)});
+  sim.worker(0).ignores_sigterm = true;
+  sim.At(seconds(1), event::Dismissed{seconds(3)});
+  sim.At(seconds(2), event::UserSignal{SIGTERM});
+  ASSERT_TRUE(sim.Run());
+  EXPECT_EQ(sim.verdict().exit_code, 143);
+  EXPECT_EQ(sim.stops().size(), 1u);
+  EXPECT_LT(sim.elapsed(), milliseconds(4200));
+}
+
 TEST(GangSignalTest, BlamesNoWorkerThatFailsBecauseOfIt) {
   EndlessSim sim;
   sim.worker(2).exit_code_on_sigterm = 3;
