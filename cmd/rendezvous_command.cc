@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
+#include "base/signals.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/hostfile.h"
@@ -89,9 +90,11 @@ int ServeUntilSignal(Loop& loop, RendezvousOptions options) {
   auto server = RendezvousServer::Start(loop, std::move(options));
   if (!server.ok()) return Fail("rendezvous", server.status());
   int received = 0;
+  SignalCopies copies;
   std::vector<Watch> signals;
   for (const int signo : {SIGINT, SIGTERM, SIGHUP}) {
     signals.push_back(loop.OnSignal(signo, [&, signo] {
+      if (!copies.IsNew(signo, loop.Now())) return;
       if (std::exchange(received, signo) != 0) return loop.Stop();
       (*server)->Drain(kDrainLimit, [&] { loop.Stop(); });
     }));

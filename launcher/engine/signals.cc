@@ -19,7 +19,9 @@ bool IsIgnored(int signo) {
 UserSignals::UserSignals(Loop& loop, SignalHandlers handlers) : handlers_(std::move(handlers)) {
   for (const int signo : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
     if (IsIgnored(signo)) continue;
-    watches_.push_back(loop.OnSignal(signo, [this, signo] { handlers_.on_stop(signo); }));
+    watches_.push_back(loop.OnSignal(signo, [this, &loop, signo] {
+      if (copies_.IsNew(signo, loop.Now())) handlers_.on_stop(signo);
+    }));
   }
   for (const int signo : {SIGUSR1, SIGUSR2}) {
     if (!handlers_.on_forward || IsIgnored(signo)) continue;

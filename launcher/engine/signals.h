@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/signals.h"
 
 namespace hvdray {
 
 /// Called from the loop.
 struct SignalHandlers {
-  /// SIGINT, SIGTERM, SIGQUIT or SIGHUP.
+  /// SIGINT, SIGTERM, SIGQUIT or SIGHUP; a copy that follows at once is none (SignalCopies).
   std::function<void(int signo)> on_stop;
   /// ^Z: tells the agents, then calls `stop_now`, which stops this process until SIGCONT.
   std::function<void(std::function<void()> stop_now)> on_pause;
@@ -31,6 +32,7 @@ class UserSignals {
   void Pause();
 
   SignalHandlers handlers_;
+  SignalCopies copies_;
   std::vector<Watch> watches_;
 };
 

@@ -499,6 +499,7 @@ def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ra
     assert job.encode() in stopping.process.stdout.readline()
     stopping.process.send_signal(signal.SIGINT)
     assert job.encode() in stopping.process.stderr.readline()
+    time.sleep(0.2)  # sooner, it would be a copy of the first
     stopping.process.send_signal(signal.SIGINT)
     assert stopping.wait().code == 130
     for name in (HEAD, *WORKERS):

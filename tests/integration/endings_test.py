@@ -219,9 +219,47 @@ def test_a_second_signal_is_now(hvdray):
     os.kill(job.pid, signal.SIGINT)
     assert b"SIGINT" in job.process.stderr.readline()
     assert job.process.poll() is None
-    os.kill(job.pid, signal.SIGINT)
+    os.kill(job.pid, signal.SIGTERM)  # another SIGINT at once would be a copy of the first
     result = job.wait(60)
     assert result.code == 130
+    assert "killed, because" not in result.errors, "the user wanted it"
+
+
+@pytest.mark.parametrize("signo,code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_hvdray_and_to_its_group_is_one(hvdray, script, signo, code):
+    """As timeout(1) and many wrappers do it, and a terminal whose Ctrl-C a wrapper passes on, too."""
+    saves = script("saves", python_script("""
+import signal, sys, time
+def save(*_):
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(0)
+for signo in signal.SIGINT, signal.SIGTERM:
+    signal.signal(signo, save)
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""))
+    job = hvdray.job("-np", "4", "--", saves, start_new_session=True)
+    up(job, 4)
+    os.kill(job.pid, signo)
+    os.killpg(job.pid, signo)
+    result = job.wait()
+    assert result.code == code, result.errors
+    assert result.text.count("saved") == 4, result.errors
+    assert "lost" not in result.errors and "kill" not in result.errors.split("repeat to kill", 1)[1], result.errors
+
+
+@pytest.mark.parametrize("options", [[], ELASTIC], ids=["static", "elastic"])
+def test_who_had_to_be_killed_is_said(hvdray, options):
+    job = hvdray.job("-np", "2", "--grace", "0.5", *options, "--", "sh", "-c",
+                     "[ $HOROVOD_RANK = 1 ] && trap '' TERM; echo up; while :; do sleep 0.1; done")
+    up(job, 2)
+    os.kill(job.pid, signal.SIGTERM)
+    result = job.wait()
+    assert result.code == 143
+    assert "killed, because it had not ended 500 ms after SIGTERM: rank 1" in result.errors
+    assert "hint: raise --grace" in result.errors
 
 
 def test_a_second_ctrl_c_does_not_wait_for_what_the_first_has_begun(hvdray, script):
@@ -230,6 +268,7 @@ def test_a_second_ctrl_c_does_not_wait_for_what_the_first_has_begun(hvdray, scri
     os.kill(job.pid, signal.SIGINT)
     assert {job.process.stdout.readline() for _ in range(2)} == {
         b"[0]<stdout>:saved\n", b"[1]<stdout>:saved\n"}
+    time.sleep(0.2)  # sooner, it would be a copy of the first
     os.kill(job.pid, signal.SIGINT)
     result = job.wait(60)
     assert result.code == 130 and result.text == ""

@@ -513,6 +513,7 @@ def test_a_second_ctrl_c_forces_the_stop(start, cluster):
     assert first_line(job) == b"ready\n"
     job.process.send_signal(signal.SIGINT)
     wait_until(lambda: next(iter(dashboard.jobs.values())).stops)
+    time.sleep(0.2)  # sooner, it would be a copy of the first
     job.process.send_signal(signal.SIGINT)
     assert job.wait().code == 130
 
@@ -526,9 +527,10 @@ def test_a_third_leaves_and_says_how_to_go_on(start, cluster):
     job = start(dashboard.url, "-np", "1", "true")
     assert first_line(job) == b"ready\n"
     (played,) = dashboard.jobs.values()
-    for is_heard in (lambda: played.stops, lambda: len(dashboard.packages) > 2, lambda: True):
-        job.process.send_signal(signal.SIGINT)
-        wait_until(is_heard)  # two that come at once are one
+    for is_heard, signo in ((lambda: played.stops, signal.SIGTERM), (lambda: len(dashboard.packages) > 2, signal.SIGHUP),
+                            (lambda: True, signal.SIGINT)):
+        job.process.send_signal(signo)
+        wait_until(is_heard)
     result = job.wait()
     assert result.code == 130
     (name,) = dashboard.jobs
