@@ -21,6 +21,8 @@ bool IsSameMembership(HostPlan a, HostPlan b) {
   return a == b;
 }
 
+// Most of a leaving host's notice is for leaving with the next generation, which loses no step.
+constexpr int kLeavesPerGrace = 6;
 constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as in GangPolicy
 constexpr std::string_view kWhileConnecting = " while the gang was connecting";
 
@@ -130,6 +132,10 @@ void ElasticDriver::On(const event::ProcessExited& e) {
   approach_.is_dirty = true;
   if (is_ours) roster_.MarkVictim(e.worker);
   if (state() == ElasticState::kStopping) return;
+  // A gang that restarts says it of all at once.
+  if (is_ours && state() != ElasticState::kRestarting) {
+    SayKilled(std::vector{roster_.Of(e.worker).record});
+  }
   if (role == WorkerRoster::Role::kMember && Rejoin(e.worker)) return;
   if (is_ours) {
     // A worker given up in hvd.init() that can't be replaced is lost to the others like a failed
@@ -170,7 +176,8 @@ void ElasticDriver::On(const event::HostLeaving& e) {
   if (roster_.CountLivingOn(e.host) == 0) return;
   Say(fmt::format("host {} leaves in {}; moving its workers out of the job", registry_.name(e.host),
                   ShowDuration(std::max(e.in, Duration::zero()))));
-  approach_.clear_at[e.host] = std::max(now_, now_ + e.in - policy_.grace);
+  const Duration grace = std::min<Duration>(policy_.grace, e.in / kLeavesPerGrace);
+  approach_.clear_at[e.host] = std::max(now_, now_ + e.in - grace);
 }
 
 void ElasticDriver::On(const event::GenerationStopped& e) {
@@ -862,7 +869,7 @@ void ElasticDriver::Evict(int host) { StopWorkers(roster_.LivingOn(host), policy
 void ElasticDriver::StopWorkers(std::span<const WorkerId> workers, Duration grace) {
   effect::StopWorkers stop{.workers = {}, .grace = grace};
   for (const WorkerId worker : workers) {
-    if (!roster_.MarkToldToEnd(worker, now_)) continue;
+    if (!roster_.MarkToldToEnd(worker, grace, now_)) continue;
     Watch(worker, now_ + grace + policy_.stop_margin);
     stop.workers.push_back(worker);
   }
@@ -1090,6 +1097,7 @@ void ElasticDriver::AdvanceGang() {
 
 void ElasticDriver::AdvanceRestarting() {
   if (!unstopped_.empty()) return;
+  SayKilled(roster_.Records(round_.members));
   round_.is_broken = false;
   Retarget();
   if (SizeOf(approach_.target) >= policy_.min_np) return StartAll();
@@ -1108,7 +1116,9 @@ void ElasticDriver::StopAll(Duration grace) {
   Enter(to);
   LimitStop(grace);
   for (const int host : in_use_) {
-    for (const WorkerId worker : roster_.LivingOn(host)) roster_.MarkToldToEnd(worker, now_);
+    for (const WorkerId worker : roster_.LivingOn(host)) {
+      roster_.MarkToldToEnd(worker, grace, now_);
+    }
   }
   if (in_use_.empty()) return;
   effects_.push_back(effect::StopGeneration{

@@ -236,7 +236,9 @@ void GangDriver::StopAll(Duration grace) {
   for (const auto& [index, host] : hosts_) {
     if (host.is_stopped) continue;
     hosts.push_back(index);
-    for (const WorkerId worker : roster_.LivingOn(index)) roster_.MarkToldToEnd(worker, now_);
+    for (const WorkerId worker : roster_.LivingOn(index)) {
+      roster_.MarkToldToEnd(worker, grace, now_);
+    }
   }
   if (hosts.empty() && !WillRestart()) {
     Finish();
@@ -256,6 +258,7 @@ void GangDriver::StopAll(Duration grace) {
 
 void GangDriver::Restart() {
   ++restarts_;
+  SayKilled(Records());
   const WorkerRecord& failed = RecordOf(failed_rank_);
   Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, NameOf(failed),
                   DescribeFailure(failed)));

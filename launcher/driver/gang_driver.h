@@ -26,11 +26,11 @@ struct GangPolicy {
   Duration start_timeout = std::chrono::seconds(30);
   /// How much longer workers may take to start, because their modules are imported first.
   Duration preload_limit = Duration::zero();
-  Duration grace = std::chrono::seconds(5);  ///< From SIGTERM to SIGKILL.
-  Duration timeout = Duration::zero();       ///< Of the whole job; 0: no limit.
-  uint32_t max_restarts = 0;                 ///< Of the whole gang.
-  uint16_t master_port = 0;                  ///< 0: use the one that rank 0's agent offers.
-  Generation last_generation = 0;            ///< Of former gangs on these agents; 0: none.
+  Duration grace = std::chrono::seconds(30);  ///< From SIGTERM to SIGKILL.
+  Duration timeout = Duration::zero();        ///< Of the whole job; 0: no limit.
+  uint32_t max_restarts = 0;                  ///< Of the whole gang.
+  uint16_t master_port = 0;                   ///< 0: use the one that rank 0's agent offers.
+  Generation last_generation = 0;             ///< Of former gangs on these agents; 0: none.
   /// How long beyond `grace` a host may take to report that nothing is left before it is given up.
   Duration stop_margin = std::chrono::seconds(10);
   /// After the first agent failed to start: how long the other hosts have to become ready or fail

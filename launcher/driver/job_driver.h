@@ -110,6 +110,13 @@ class JobDriver {
   void Count(bool is_news) { stale_events_ += is_news ? 0 : 1; }
   void Say(std::string text) { effects_.push_back(effect::Say{std::move(text)}); }
 
+  /// Says who of a generation that is followed by another one had to be killed; those of the last
+  /// one are in the closing lines.
+  void SayKilled(std::span<const WorkerRecord> workers) {
+    const Status killed = KilledAfterGrace(workers);
+    if (!killed.ok()) Say(fmt::format("{}; {}", killed.message(), killed.hint()));
+  }
+
   /// The only place that changes the state; clears its limit.
   void Enter(State to) {
     if (to == state_) return;

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
+
+#include "launcher/job/value_text.h"
 
 namespace hvdray {
 namespace {
@@ -82,6 +85,45 @@ std::string Describe(const wire::ExitStatus& status) {
                        status.has_core ? ", core dumped" : "");
   }
   return fmt::format("exited with code {}", status.exit_code);
+}
+
+std::string CompressRanks(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last == i + 1) last = i;
+    if (!text.empty()) text += ',';
+    text += fmt::format("{}", ranks[i]);
+    if (last > i) text += fmt::format("-{}", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string RanksText(std::vector<int> ranks) {
+  const std::string text = CompressRanks(std::move(ranks));
+  const bool is_one = text.find_first_of(",-") == std::string::npos;
+  return fmt::format("{} {}", is_one ? "rank" : "ranks", text);
+}
+
+Status KilledAfterGrace(std::span<const WorkerRecord> workers) {
+  std::vector<int> ranks;
+  Duration grace{};
+  for (const WorkerRecord& worker : workers) {
+    const bool is_killed = worker.was_stopping && worker.status && worker.status->signal == SIGKILL;
+    if (!is_killed || worker.grace <= Duration::zero()) continue;
+    ranks.push_back(worker.rank);
+    grace = std::max(grace, worker.grace);
+  }
+  if (ranks.empty()) return {};
+  const bool is_one = ranks.size() == 1;
+  return {ErrorCode::kDeadlineExceeded,
+          fmt::format("killed, because {} had not ended {} after SIGTERM: {}",
+                      is_one ? "it" : "they", ShowDuration(grace), RanksText(ranks)),
+          fmt::format("raise --grace if {} longer to save", is_one ? "it needs" : "they need")};
 }
 
 namespace {

@@ -35,6 +35,7 @@ struct WorkerRecord {
   /// It ended because of another's failure: we stopped it, or its error blames a peer.
   bool is_victim = false;
   bool was_stopping = false;       ///< We had signalled it before it ended.
+  Duration grace{};                ///< From that signal to our SIGKILL; 0: none was given.
   std::optional<TimePoint> erred;  ///< When its error appeared: see wire::WorkerExited.
   LastError error;                 ///< From stderr or its error file.
 };
@@ -80,6 +81,17 @@ int ExitCodeOf(const WorkerRecord& worker);
 std::string Describe(const wire::ExitStatus& status);
 /// The same for the first failure; its status is set.
 std::string DescribeFailure(const WorkerRecord& worker);
+
+// Many ranks as a short text, so that one message covers them all.
+
+/// "0-3,5"; in any order, duplicates count once. Two neighbours are "0,1".
+std::string CompressRanks(std::vector<int> ranks);
+/// "rank 5" or "ranks 0-3,5".
+std::string RanksText(std::vector<int> ranks);
+
+/// Who had to be killed, because it did not end within its grace: it may not have saved what it
+/// wanted to save. ok: nobody. The hint says what to do.
+Status KilledAfterGrace(std::span<const WorkerRecord> workers);
 
 /// What FindCulprit() concludes, by value.
 struct Culprit {

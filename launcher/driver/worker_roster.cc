@@ -101,9 +101,12 @@ bool WorkerRoster::MarkRegistered(WorkerId worker) {
   return true;
 }
 
-bool WorkerRoster::MarkToldToEnd(WorkerId worker, TimePoint now) {
+bool WorkerRoster::MarkToldToEnd(WorkerId worker, Duration grace, TimePoint now) {
   Process* process = Find(worker);
-  if (process == nullptr || process->is_told_to_end) return false;
+  if (process == nullptr) return false;
+  const bool is_less = process->is_told_to_end && grace < process->record.grace;
+  if (is_less || !process->is_told_to_end) process->record.grace = grace;
+  if (process->is_told_to_end) return false;
   Tally(*process, -1);
   process->is_told_to_end = true;
   Tally(*process, +1);

@@ -80,7 +80,8 @@ class WorkerRoster {
   bool MarkConnected(WorkerId worker);
   bool MarkParked(WorkerId worker);
   bool MarkRegistered(WorkerId worker);
-  bool MarkToldToEnd(WorkerId worker, TimePoint now);
+  /// May be repeated with less grace.
+  bool MarkToldToEnd(WorkerId worker, Duration grace, TimePoint now);
   /// `was_stopping`: see WorkerRecord.
   bool MarkEnded(WorkerId worker, const wire::ExitStatus& status, bool was_stopping, TimePoint now);
   /// Valid after the process's end, too.

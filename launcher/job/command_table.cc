@@ -14,7 +14,7 @@ using Id = OptionId;
 constexpr HelpExample kRunExamples[] = {
     {"four workers on this machine", "hvdray run -np 4 python train.py"},
     {"two hosts with four slots each", "hvdray run -np 8 -H node1:4,node2:4 python train.py"},
-    {"a job from a file, with one flag overridden", "hvdray run -f job.yaml --grace 30"},
+    {"a job from a file, with one flag overridden", "hvdray run -f job.yaml --grace 60"},
     {"hosts and job from a cluster file", "hvdray run --cluster configs/quickstart.yaml"},
     {"on a Ray cluster, from a machine without Ray",
      "hvdray run -np 4 --ray-address http://10.0.0.10:8265 --working-dir . python train.py"},

@@ -87,8 +87,8 @@ struct ElasticPolicy {
   /// --straggler-timeout, or none (default): once the first worker of a gang has arrived, how long
   /// it waits for the others before they are stopped and their hosts blamed.
   Duration straggler_timeout = Duration::zero();
-  Duration grace = std::chrono::seconds(5);  ///< --grace: SIGTERM to SIGKILL.
-  Duration timeout = Duration::zero();       ///< --timeout of the whole job, or none. Exit 124.
+  Duration grace = std::chrono::seconds(30);  ///< --grace: SIGTERM to SIGKILL.
+  Duration timeout = Duration::zero();        ///< --timeout of the whole job, or none. Exit 124.
   /// How long beyond the grace a host may take to report the end of workers that it must stop; then
   /// it counts as lost. Default 10 s.
   Duration stop_margin = std::chrono::seconds(10);

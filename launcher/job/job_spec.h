@@ -126,7 +126,7 @@ struct JobSpec {
   // Time.
   Setting<Duration> start_timeout{std::chrono::seconds(30)};  ///< First dial to last agent's Hello.
   Setting<Duration> elastic_timeout{std::chrono::seconds(600)};
-  Setting<Duration> grace{std::chrono::seconds(5)};               ///< SIGTERM to SIGKILL.
+  Setting<Duration> grace{std::chrono::seconds(30)};              ///< SIGTERM to SIGKILL.
   Setting<Duration> timeout{Duration::zero()};                    ///< Of the whole job; 0: none.
   Setting<Duration> heartbeat_timeout{std::chrono::seconds(15)};  ///< Default 5 s if elastic.
   Setting<Duration> kv_hold{std::chrono::seconds(1)};  ///< Of a request for a missing key.

@@ -151,7 +151,7 @@ constexpr OptionRow kRows[] = {
      .group = Group::kFailure,
      .help = "How often to restart all workers after a failure; in elastic jobs only with --elastic-mode gang."},
     {.id = Id::kGrace, .name = "grace", .spellings = "--grace", .type = Type::kDuration,
-     .value_name = "SECONDS", .default_text = "5", .group = Group::kFailure,
+     .value_name = "SECONDS", .default_text = "30", .group = Group::kFailure,
      .help = "Time between SIGTERM and SIGKILL when stopping workers; after Ctrl-C also between SIGINT and "
              "SIGTERM."},
     {.id = Id::kTimeout, .name = "timeout", .spellings = "--timeout", .type = Type::kDuration,

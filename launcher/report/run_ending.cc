@@ -254,6 +254,14 @@ void AddRestartsAndOrphans(const Verdict& verdict, const ClosingStyle& style,
   }
 }
 
+// Also with -q: what they wanted to save is lost.
+void AddKilled(const Verdict& verdict, const ClosingStyle& style, std::vector<std::string>& lines) {
+  const Status killed = KilledAfterGrace(verdict.workers);
+  if (killed.ok()) return;
+  lines.push_back("hvdray: " + killed.message());
+  AddHint(killed.hint(), style, lines);
+}
+
 std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle& style) {
   std::vector<std::string> lines;
   if (style.is_quiet) return lines;
@@ -327,6 +335,7 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
   }
   if (verdict.first_failure.has_value()) AddFirstFailure(verdict, last_lines, style, lines);
   AddOthers(verdict, style, lines);
+  AddKilled(verdict, style, lines);
   AddRestartsAndOrphans(verdict, style, lines);
   std::string hint;
   if (verdict.first_failure.has_value()) hint = FailureHint(verdict, last_lines, style);
@@ -372,28 +381,6 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
            "and restarts all workers after a change";
   }
   return {};
-}
-
-std::string CompressRanks(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last == i + 1) last = i;
-    if (!text.empty()) text += ',';
-    text += fmt::format("{}", ranks[i]);
-    if (last > i) text += fmt::format("-{}", ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
-std::string RanksText(std::vector<int> ranks) {
-  const std::string text = CompressRanks(std::move(ranks));
-  const bool is_one = text.find_first_of(",-") == std::string::npos;
-  return fmt::format("{} {}", is_one ? "rank" : "ranks", text);
 }
 
 }  // namespace hvdray

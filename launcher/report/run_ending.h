@@ -51,13 +51,6 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
 std::string FailureHint(const Verdict& verdict, std::span<const std::string> last_lines,
                         const ClosingStyle& style);
 
-// Many ranks as a short text, so that one message covers them all. Pure.
-
-/// "0-3,5"; in any order, duplicates count once. Two neighbours are "0,1".
-std::string CompressRanks(std::vector<int> ranks);
-/// "rank 5" or "ranks 0-3,5".
-std::string RanksText(std::vector<int> ranks);
-
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_REPORT_RUN_ENDING_H_

@@ -204,6 +204,47 @@ TEST(ElasticEndTest, ADismissedJobEndsWithZeroAndSoonerWithLessGrace) {
   EXPECT_FALSE(job.verdict().first_failure.has_value());
 }
 
+TEST(ElasticEndTest, AStricterCauseReplacesADismissalAndItsGrace) {
+  const std::vector<std::pair<ElasticEvent, int>> stricter = {{event::UserSignal{SIGTERM}, 143},
+                                                              {event::ReaderGone{}, 141}};
+  for (const auto& [fact, exit_code] : stricter) {
+    ElasticWorld world;
+    world.ignores_sigterm_of_10 = 10;
+    ElasticPolicy policy = Workers(2, 1);
+    policy.grace = seconds(5);
+    ElasticJob job(policy, {{"a", 2}}, world);
+    job.Feed(event::Dismissed{seconds(3600)});
+    job.Advance(seconds(1));
+    job.Feed(fact);
+    job.Advance(seconds(6));
+    ASSERT_TRUE(job.has_finished());
+    EXPECT_EQ(job.verdict().exit_code, exit_code);
+  }
+}
+
+TEST(ElasticEndTest, WhoHasToBeKilledAfterTheGraceIsNamed) {
+  ElasticWorld world;
+  world.ignores_sigterm_of_10 = 10;
+  ElasticPolicy policy = Workers(2, 1);
+  policy.grace = seconds(7);
+  ElasticJob job(policy, {{"a", 2}}, world);
+  job.Feed(event::UserSignal{SIGTERM});
+  job.Settle();
+  ASSERT_TRUE(job.has_finished());
+  ExpectSays(KilledAfterGrace(job.verdict().workers).message(), {"7 s", "ranks 0,1"});
+}
+
+TEST(ElasticEndTest, WhoHasToBeKilledWhileTheJobContinuesIsNamedAtOnce) {
+  ElasticWorld world;
+  world.ignores_sigterm_of_10 = 10;
+  ElasticPolicy policy = Workers(3, 1);
+  policy.grace = seconds(7);
+  ElasticJob job(policy, {{"a", 1}, {"b", 2}}, world);
+  job.Fail("b", 0);
+  job.Advance(seconds(20));
+  job.ExpectSaid({"killed", "7 s", "rank 2", "--grace"});
+}
+
 TEST(ElasticEndTest, NumbersGoOnInAJobOnAgentsThatHadOthers) {
   ElasticPolicy policy = Workers(2, 1);
   policy.last_generation = 7;
@@ -451,7 +492,7 @@ TEST(ElasticGangTest, AHostThatDoesNotStopIsGivenUpAndTheOthersGoOn) {
   ElasticJob job(Gang(2, 1, 1), {{"a", 1}, {"b", 1}});
   job.machine("b").is_stuck_in_stop = true;
   job.Fail("a", 0);
-  job.Advance(seconds(16));
+  job.Advance(job.policy().grace + seconds(11));
   EXPECT_EQ(job.size(), 1);
   EXPECT_EQ(job.RankOf("a", 0), 0);
 }

@@ -169,7 +169,7 @@ TEST(GangDriverTest, ReturnsTheCodeOfTheWorkerThatFailedFirst) {
     EXPECT_TRUE(verdict.workers[rank].is_victim) << rank;
     EXPECT_EQ(verdict.workers[rank].status->signal, SIGTERM);
   }
-  EXPECT_EQ(sim.stops()[0].grace, seconds(5));
+  EXPECT_EQ(sim.stops()[0].grace, GangPolicy{}.grace);
   EXPECT_TRUE(sim.said().empty()) << "the closing lines tell it, once";
   EXPECT_LT(sim.elapsed(), GangPolicy{}.moment + milliseconds(200));
   ExpectRight(sim);

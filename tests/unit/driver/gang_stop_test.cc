@@ -51,9 +51,30 @@ TEST_P(SignalTest, StopsTheGangAndReturns128PlusIt) {
     EXPECT_EQ(worker.status->signal, SIGTERM);
   }
   ASSERT_EQ(sim.stops().size(), 1u);
-  EXPECT_EQ(sim.stops()[0].grace, seconds(5));
+  EXPECT_EQ(sim.stops()[0].grace, seconds(30)) << "torchrun's";
   EXPECT_LT(sim.elapsed(), milliseconds(1100));
+  EXPECT_TRUE(KilledAfterGrace(sim.verdict().workers).ok());
   ExpectRight(sim);
+}
+
+TEST(GangSignalTest, WhoHasToBeKilledAfterTheGraceIsNamed) {
+  EndlessSim sim({.grace = seconds(7)});
+  for (const int rank : {1, 2, 3}) sim.worker(rank).ignores_sigterm = true;
+  sim.At(seconds(1), event::UserSignal{SIGTERM});
+  ASSERT_TRUE(sim.Run());
+  const Status killed = KilledAfterGrace(sim.verdict().workers);
+  ExpectSays(killed.message(), {"killed", "7 s", "SIGTERM", "ranks 1-3"});
+  ExpectSays(killed.hint(), {"--grace"});
+}
+
+TEST(GangSignalTest, WhoIsKilledAtOnceIsNotNamed) {
+  EndlessSim sim({.grace = seconds(60)});
+  sim.worker(1).ignores_sigterm = true;
+  sim.At(seconds(1), event::UserSignal{SIGTERM});
+  sim.At(seconds(2), event::UserSignal{SIGTERM});
+  ASSERT_TRUE(sim.Run());
+  EXPECT_EQ(sim.verdict().workers[1].status->signal, SIGKILL);
+  EXPECT_TRUE(KilledAfterGrace(sim.verdict().workers).ok()) << "the user wanted it";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SignalTest, testing::Values(SIGHUP, SIGINT, SIGTERM));
@@ -63,7 +84,7 @@ TEST(GangSignalTest, SaysWhatASecondOneWouldDo) {
   sim.At(seconds(1), event::UserSignal{SIGINT});
   ASSERT_TRUE(sim.Run());
   ASSERT_EQ(sim.said().size(), 1u);
-  ExpectSays(sim.said()[0], {"SIGINT", "5 s", "SIGTERM", "SIGKILL", "5 s", "repeat"});
+  ExpectSays(sim.said()[0], {"SIGINT", "30 s", "SIGTERM", "SIGKILL", "30 s", "repeat"});
 }
 
 TEST(GangSignalTest, KillsAtOnceTheSecondTimeAndReturnsTheFirst) {
@@ -196,7 +217,7 @@ TEST(GangTimeoutTest, StopsTheGangAndReturns124) {
   ASSERT_TRUE(sim.Run());
   EXPECT_EQ(sim.verdict().exit_code, 124);
   ExpectError(sim.verdict().error, ErrorCode::kTimeout, {"60 s"});
-  EXPECT_EQ(sim.stops()[0].grace, seconds(5));
+  EXPECT_EQ(sim.stops()[0].grace, GangPolicy{}.grace);
   EXPECT_LT(sim.elapsed(), milliseconds(60100));
   ExpectRight(sim);
 }
@@ -334,7 +355,7 @@ TEST(GangOutputTest, ABlockedReaderDelaysNoOtherLimit) {
 }
 
 TEST(GangStopTest, GivesUpAHostThatDoesNotReportTheEnd) {
-  EndlessSim sim;
+  EndlessSim sim({.grace = seconds(5)});
   sim.worker(0) = {.ends_after = seconds(1), .status = {.exit_code = 7}};
   sim.host(1).is_stuck_in_stop = true;
   ASSERT_TRUE(sim.Run());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
 #include "launcher/report/run_ending.h"
 #include "tests/fakes/fault_catalogue.h"
@@ -45,6 +46,25 @@ void Blame(Verdict& verdict, wire::ExitStatus status, ErrorCode code) {
 }
 
 TEST(ClosingLinesTest, PlainSuccessSaysNothing) { EXPECT_EQ(Text(GoodVerdict()), ""); }
+
+TEST(ClosingLinesTest, WhoHadToBeKilledIsSaidWithAHintEvenIfQuiet) {
+  for (const bool is_quiet : {false, true}) {
+    Verdict verdict = GoodVerdict();
+    verdict.exit_code = 143;
+    verdict.error = Status(ErrorCode::kInterrupted, "stopped by SIGTERM");
+    WorkerRecord& worker = verdict.workers[2];
+    worker.was_stopping = true;
+    worker.grace = std::chrono::seconds(30);
+    worker.status = wire::ExitStatus{.signal = SIGKILL};
+    const Lines lines = LinesOf(verdict, {.is_quiet = is_quiet});
+    const auto killed = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+      return NamesFacts(line, {"killed", "30 s", "rank 2"});
+    });
+    ASSERT_NE(killed, lines.end());
+    ASSERT_NE(killed + 1, lines.end());
+    ExpectSays(*(killed + 1), {"hint", "--grace"});
+  }
+}
 
 TEST(ClosingLinesTest, VerboseSuccessIsOneLine) {
   ExpectLine(Text(GoodVerdict(), {}, {.is_verbose = true}), {"4 workers succeeded", "12.4 s"});

@@ -34,7 +34,7 @@ TEST(ResolveRunTest, TakesLocalhostForAllWorkersWhenNoHostIsNamed) {
   EXPECT_EQ(spec.hosts.origin(), "default");
   EXPECT_EQ(*spec.command, (std::vector<std::string>{"./train", "--lr", "1"}));
   EXPECT_EQ(*spec.start_timeout, seconds(30));
-  EXPECT_EQ(*spec.grace, seconds(5));
+  EXPECT_EQ(*spec.grace, seconds(30)) << "torchrun's";
   EXPECT_TRUE(*spec.is_peer_checked);
   EXPECT_TRUE(*spec.is_torch_env);
   EXPECT_FALSE(*spec.has_channel);

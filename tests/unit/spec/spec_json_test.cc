@@ -208,7 +208,7 @@ TEST(SpecJsonTest, UnknownKeysArePassedOverAndMissingOnesKeepTheirDefault) {
   ASSERT_TRUE(spec.ok());
   EXPECT_EQ(*spec->np, 4);
   EXPECT_EQ(spec->np.origin(), "default");
-  EXPECT_EQ(*spec->grace, std::chrono::seconds(5));
+  EXPECT_EQ(*spec->grace, std::chrono::seconds(30));
 }
 
 TEST(SpecJsonTest, AnotherSchemaAndValuesOfAnotherKindAreRefusedByName) {
