@@ -24,6 +24,7 @@ bool IsSameMembership(HostPlan a, HostPlan b) {
 // Most of a leaving host's notice is for leaving with the next generation, which loses no step.
 constexpr int kLeavesPerGrace = 6;
 constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as in GangPolicy
+constexpr size_t kMostDiscoveryFailures = 10;
 constexpr std::string_view kWhileConnecting = " while the gang was connecting";
 
 // Horovod's workers abort when a peer dies during their init barrier (std::terminate; 134 is a
@@ -72,6 +73,7 @@ std::optional<TimePoint> ElasticDriver::NextDeadline() const {
   if (const auto limit = registry_.NextConnectLimit()) add(limit->first);
   add(approach_.settle_deadline);
   add(approach_.next_notice);
+  add(approach_.grow_at);
   add(approach_.straggler_deadline);
   add(round_.meet_by);
   add(round_.moment_by);
@@ -93,16 +95,20 @@ ElasticSnapshot ElasticDriver::Snapshot() const {
 void ElasticDriver::On(const event::HostsDiscovered& e) {
   has_discovered_ = true;
   is_source_final_ = e.is_final;
-  is_discovery_failing_ = false;
+  discovery_failures_.clear();
   registry_.Update(e.hosts, now_);
   approach_.is_dirty = true;
 }
 
 void ElasticDriver::On(const event::DiscoveryFailed& e) {
   if (!has_discovered_) return EndBy(DiscoveryCause(e.why));
-  if (is_discovery_failing_) return;
-  is_discovery_failing_ = true;
-  Say(fmt::format("{}; the job continues with the hosts it knows", e.why.message()));
+  // Each reason once, until hosts are found again; one that is always another, for a while.
+  if (discovery_failures_.size() >= kMostDiscoveryFailures) return;
+  if (!discovery_failures_.insert(e.why.message()).second) return;
+  const bool is_last = discovery_failures_.size() == kMostDiscoveryFailures;
+  Say(fmt::format("{}; {}", e.why.message(),
+                  is_last ? "it keeps failing, and further reasons are in --events FILE"
+                          : "the job continues with the hosts it knows"));
 }
 
 void ElasticDriver::On(const event::HostReady& e) {
@@ -560,9 +566,7 @@ void ElasticDriver::Publish(HostPlan plan) {
     return EndBy(ResetLimitCause(*policy_.reset_limit));
   }
   resets_ += is_counted ? 1 : 0;
-  const int old_size = static_cast<int>(round_.members.size());
-  if (round_.has_failures) approach_.refill_to = std::max(approach_.refill_to, old_size);
-  if (SizeOf(plan) >= approach_.refill_to) approach_.refill_to = 0;
+  NoteRefill(SizeOf(plan));
   effect::PublishGeneration publish{.ranks = RanksOf(plan, registry_)};
   bool has_newcomers = false;
   for (const RankInfo& place : publish.ranks) {
@@ -595,6 +599,13 @@ void ElasticDriver::Publish(HostPlan plan) {
   approach_.is_dirty = true;
 }
 
+// `size`: of the generation that follows this round.
+void ElasticDriver::NoteRefill(int size) {
+  const int old_size = static_cast<int>(round_.members.size());
+  if (round_.has_failures) approach_.refill_to = std::max(approach_.refill_to, old_size);
+  if (size >= approach_.refill_to) approach_.refill_to = 0;
+}
+
 // The first generation, or a gang's next one: all workers are new members.
 void ElasticDriver::StartAll() {
   const HostPlan plan = approach_.target;
@@ -613,10 +624,11 @@ void ElasticDriver::StartAll() {
     start.workers.push_back({worker, place});
     in_use_.insert(place.host_index);
   }
+  NoteRefill(SizeOf(plan));
   round_ = {.plan = plan, .members = publish.workers, .begun = now_};
   effects_.push_back(std::move(publish));
   effects_.push_back(std::move(start));
-  Announce(std::move(changes), false);
+  Announce(std::move(changes), std::exchange(is_change_counted_, false));
   Enter(ElasticState::kRunning);
 }
 
@@ -1069,7 +1081,40 @@ void ElasticDriver::EndByDone() {
   EndBy(PartialSuccessCause(winner, round_.first_failure, size - round_.done));
 }
 
+// A gang that could go on is restarted only for slots that have been listed for --settle: a host
+// that flaps would restart it each time.
+bool ElasticDriver::IsDueForChange() {
+  // Hosts that join one after the other count as one change.
+  const bool is_joining = registry_.connecting() > 0 && !approach_.is_urgent;
+  if (round_.done > 0 || approach_.target == round_.plan || is_joining) return false;
+  if (!Holds(round_.plan, registry_)) return true;
+  TimePoint steady_at = now_;
+  for (const HostShare& share : approach_.target) {
+    const bool is_more = std::none_of(
+        round_.plan.begin(), round_.plan.end(),
+        [&](const HostShare& s) { return s.host == share.host && s.count >= share.count; });
+    if (!is_more) continue;
+    steady_at = std::max(steady_at, registry_.host(share.host).listed_since + policy_.list_settle);
+  }
+  if (steady_at > now_) approach_.grow_at = steady_at;
+  return steady_at <= now_;
+}
+
+// Of a gang that restarts, but not after a worker's failure. On false, the job ends in its place.
+bool ElasticDriver::CountChange() {
+  const auto changes = ChangesBetween(round_.plan, approach_.target, registry_);
+  is_change_counted_ = IsCounted(approach_.target, changes);
+  if (!is_change_counted_) return true;
+  if (policy_.reset_limit && resets_ >= *policy_.reset_limit) {
+    EndBy(ResetLimitCause(*policy_.reset_limit));
+    return false;
+  }
+  ++resets_;
+  return true;
+}
+
 void ElasticDriver::AdvanceGang() {
+  approach_.grow_at.reset();
   if (round_.is_broken) {
     if (round_.moment_by && roster_.counts().living > 0) return;
     ChooseCulprit();
@@ -1083,13 +1128,14 @@ void ElasticDriver::AdvanceGang() {
       ++restarts_;
       told_failure_ = fmt::format("{} {}", NameOf(*failed), Describe(*failed->status));
       Say(fmt::format("restart {} of {}: {}", restarts_, policy_.max_restarts, told_failure_));
+    } else {
+      Retarget();
+      if (!CountChange()) return;
     }
   } else {
     if (round_.done == static_cast<int>(round_.members.size())) return EndBy(SuccessCause());
     Retarget();
-    // Hosts that join one after the other count as one change.
-    const bool is_settled = registry_.connecting() == 0 || approach_.is_urgent;
-    if (round_.done > 0 || approach_.target == round_.plan || !is_settled) return;
+    if (!IsDueForChange() || !CountChange()) return;
   }
   log_.NoteStandstill(now_);
   StopAll(policy_.grace);

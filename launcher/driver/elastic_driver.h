@@ -108,6 +108,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
     std::optional<TimePoint>
         settle_deadline;  ///< Set when enough hosts are ready while others connect.
     std::optional<TimePoint> next_notice;  ///< When the gang is called again.
+    std::optional<TimePoint> grow_at;      ///< Gang mode: when new slots have been listed for long.
     std::optional<TimePoint> straggler_deadline;
     std::map<int, TimePoint> clear_at;                ///< Leaving hosts: deadline of their workers.
     std::set<std::pair<TimePoint, WorkerId>> limits;  ///< Deadlines of processes; may be stale.
@@ -156,6 +157,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   bool IsNextMet() const;
   bool IsCounted(const HostPlan& plan, const std::vector<HostChange>& changes) const;
   void Publish(HostPlan plan);
+  void NoteRefill(int size);
   void StartAll();
   std::string WhyFewer(const std::string& name) const;
   void Announce(std::vector<HostChange> changes, bool is_counted);
@@ -195,6 +197,8 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
 
   // Ends, and restarts of a gang.
   void AdvanceGang();
+  bool IsDueForChange();
+  bool CountChange();
   void AdvanceRestarting();
   void EndByDone();
   void StopAll(Duration grace) override;
@@ -221,7 +225,8 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   bool was_begun_again_ = false;  // Restarted before any state existed.
   bool has_discovered_ = false;
   bool is_source_final_ = false;
-  bool is_discovery_failing_ = false;
+  std::set<std::string> discovery_failures_;  // Told since the last list.
+  bool is_change_counted_ = false;            // Of a gang that is being restarted.
 };
 
 }  // namespace hvdray

@@ -66,6 +66,7 @@ void Fields(Io& io, FieldsOf<Io, ElasticPolicy> policy) {
   io.Time("stop_margin_ns", policy.stop_margin, kTimes);
   io.Time("leave_limit_ns", policy.leave_limit, kTimes);
   io.Time("settle_ns", policy.settle, kTimes);
+  io.Time("list_settle_ns", policy.list_settle, kTimes);
   io.Time("moment_ns", policy.moment, kTimes);
   io.Int("master_port", policy.master_port, kAnyOf<uint16_t>);
   io.Int("last_generation", policy.last_generation, kAnyOf<Generation>);

@@ -34,6 +34,7 @@ UpdateCode HostRegistry::Update(std::span<const HostSlots> listed, TimePoint now
     } else if (entry.slots != host.found.slots) {
       code = code | (entry.slots > host.found.slots ? UpdateCode::kAdded : UpdateCode::kRemoved);
     }
+    if (!host.is_listed || entry.slots > host.found.slots) host.listed_since = now;
     if (entry.slots != host.found.slots) host.cap.reset();
     host.found = entry;
   }

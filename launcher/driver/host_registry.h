@@ -37,8 +37,9 @@ class HostRegistry {
     bool is_listed = false;   ///< In the last list, with slots > 0.
     bool is_leaving = false;  ///< Announced that it leaves; reset by a list without it.
     bool is_blacklisted = false;
-    uint64_t last_list = 0;  ///< That named it, counted from 1.
-    uint32_t failures = 0;   ///< Never reset: each doubles the next cooldown.
+    uint64_t last_list = 0;    ///< That named it, counted from 1.
+    TimePoint listed_since{};  ///< With no fewer slots than now.
+    uint32_t failures = 0;     ///< Never reset: each doubles the next cooldown.
     std::optional<TimePoint> cooldown_ends;
     Agent agent = Agent::kNone;
     TimePoint connect_limit;    ///< While kConnecting.

@@ -77,6 +77,7 @@ ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::ti
   policy.elastic_timeout = *spec.elastic_timeout;
   policy.start_timeout = *spec.start_timeout;
   policy.straggler_timeout = *spec.straggler_timeout;
+  policy.list_settle = *spec.settle;
   policy.grace = *spec.grace;
   policy.timeout = *spec.timeout;
   policy.master_port = *spec.master_port;

@@ -52,7 +52,7 @@ struct ElasticPolicy {
   // Failures.
   /// --reset-limit: how many times the gang may change after its first generation. Default: no
   /// limit. A round that only restores what failures took does not count, nor do hosts that leave
-  /// with notice. Horovod mode only.
+  /// with notice, nor, in gang mode, restarts after a worker's failure.
   std::optional<uint32_t> reset_limit;
   uint32_t max_restarts = 0;  ///< --max-restarts: after failures. Gang mode only.
   /// --blacklist-cooldown-range. nullopt, the default: a failed host never comes back.
@@ -97,6 +97,10 @@ struct ElasticPolicy {
   /// How long to wait, once np slots are ready, for hosts whose agents are still starting: joining
   /// a little later would cost a reset. Default 2 s.
   Duration settle = std::chrono::seconds(2);
+  /// --settle: gang mode: how long the source must have listed slots before a gang that could go on
+  /// is restarted for them: a host that flaps would restart it each time. Default 0, the meaning of
+  /// recordings older than this setting; the launcher sets it.
+  Duration list_settle = Duration::zero();
   /// When a failure ends the job, or in a gang: how long the other workers may take to end by
   /// themselves before they are stopped; longer while no error is a worker's own, as in GangPolicy.
   /// Default 0, the meaning of recordings older than this setting; the launcher sets it.

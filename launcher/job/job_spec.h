@@ -143,6 +143,7 @@ struct JobSpec {
   Setting<Duration> discovery_interval{std::chrono::seconds(1)};  ///< Between runs; above 0.
   Setting<Duration> discovery_timeout{std::chrono::seconds(30)};  ///< Of one run; above 0.
   Setting<Duration> straggler_timeout{Duration::zero()};          ///< 0: none.
+  Setting<Duration> settle{std::chrono::seconds(2)};
   Setting<bool> breaks_connections{true};
 
   // Input and output.

@@ -109,7 +109,7 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kResetLimit, .name = "reset-limit", .spellings = "--reset-limit",
      .type = Type::kInt, .value_name = "N", .min = 0, .max = kMaxInt,
      .default_text = "no limit", .group = Group::kElastic, .is_horovod = true,
-     .help = "Number of membership changes the job survives, with --elastic-mode horovod."},
+     .help = "Number of membership changes the job survives. In gangs, restarts after failures do not count."},
     {.id = Id::kBlacklistCooldownRange, .name = "blacklist-cooldown-range",
      .spellings = "--blacklist-cooldown-range", .type = Type::kIntPair, .value_name = "MIN MAX",
      .min = 1, .max = 3600, .default_text = "excluded for good", .group = Group::kElastic,
@@ -140,6 +140,10 @@ constexpr OptionRow kRows[] = {
      .group = Group::kElastic,
      .help = "How long workers wait for the others after a change. Workers still missing after that are "
              "stopped."},
+    {.id = Id::kSettle, .name = "settle", .spellings = "--settle", .type = Type::kDuration,
+     .value_name = "SECONDS", .default_text = "2", .group = Group::kElastic,
+     .help = "With --elastic-mode gang: how long more slots must have been listed before all workers are "
+             "restarted for them."},
     {.id = Id::kBreakConnections, .name = "break-connections",
      .negations = "--no-break-connections", .type = Type::kFlag, .default_text = "on",
      .group = Group::kElastic,

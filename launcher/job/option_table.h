@@ -20,7 +20,7 @@ enum class OptionId : uint8_t {
   kJobFile, kEnv, kCleanEnv, kCwd, kSync, kTorchEnv, kChannel, kPreload,
   kNumProc, kHosts, kHostfile, kCluster, kSlotsPerHost, kDisableCache,
   kHostDiscoveryScript, kMinNp, kMaxNp, kElasticTimeout, kResetLimit, kBlacklistCooldownRange,
-  kElasticMode, kJoin, kSuccess, kDiscoveryInterval, kDiscoveryTimeout, kStragglerTimeout, kBreakConnections,
+  kElasticMode, kJoin, kSuccess, kDiscoveryInterval, kDiscoveryTimeout, kStragglerTimeout, kSettle, kBreakConnections,
   kMaxRestarts, kGrace, kTimeout, kStartTimeout, kHeartbeatTimeout,
   kOutputFilename, kPrefixTimestamp, kTagOutput, kStdin, kColor, kQuiet, kVerbose, kLogJson,
   kDryRun, kPrintPlan, kPrintConfig, kReport, kEvents, kJunit, kTrace, kRecord,

@@ -844,6 +844,7 @@ std::vector<std::string> ElasticOrigins(const JobSpec& spec) {
   add(spec.discovery_interval);
   add(spec.discovery_timeout);
   add(spec.straggler_timeout);
+  add(spec.settle);
   add(spec.breaks_connections);
   add(spec.record_file);
   return origins;
@@ -860,11 +861,10 @@ void WarnOfOtherMode(const JobSpec& spec, Warnings* warnings) {
     if (*spec.max_restarts > 0) {
       warn(spec.max_restarts, "with --elastic-mode horovod: see --reset-limit");
     }
+    warn(spec.settle, "with --elastic-mode horovod, whose workers outlive a change");
     return;
   }
-  constexpr std::string_view kGang = "with --elastic-mode gang";
-  warn(spec.reset_limit, fmt::format("{}: see --max-restarts", kGang));
-  const std::string restarts = fmt::format("{}, which restarts all workers", kGang);
+  constexpr std::string_view restarts = "with --elastic-mode gang, which restarts all workers";
   warn(spec.join, restarts);
   warn(spec.straggler_timeout, restarts);
   warn(spec.breaks_connections, restarts);

@@ -54,7 +54,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
          start_timeout, elastic_timeout, grace, timeout, heartbeat_timeout, kv_hold,
          max_restarts, reset_limit, blacklist_cooldown_range,
          elastic_mode, join, success, discovery_interval, discovery_timeout, straggler_timeout,
-         breaks_connections,
+         settle, breaks_connections,
          stdin_rank, tag_output, is_timestamped, output_directory, color, is_quiet, is_verbose,
          is_log_json, report_file, events_file, junit_file, trace_file, record_file,
          master_port, is_peer_checked, agent_path, ssh_port, ssh_identity_file, ssh_user,
@@ -89,6 +89,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
   visit("discovery_interval", OptionId::kDiscoveryInterval, discovery_interval);
   visit("discovery_timeout", OptionId::kDiscoveryTimeout, discovery_timeout);
   visit("straggler_timeout", OptionId::kStragglerTimeout, straggler_timeout);
+  visit("settle", OptionId::kSettle, settle);
   visit("breaks_connections", OptionId::kBreakConnections, breaks_connections);
   visit("max_restarts", OptionId::kMaxRestarts, max_restarts);
   visit("grace", OptionId::kGrace, grace);

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from elastic import NAMES, ROOT
+from hosts_processes import wait_until
 
 
 @pytest.fixture
@@ -101,6 +102,38 @@ def test_a_preempted_host_leaves_the_gang(gang):
     job.wait_for(lambda: {e["size"] for e in job.log("start")} == {2, 3}, "two workers")
     result = job.end()
     assert result.code == 0, result.errors
+
+
+def with_script(hvdray, script, tmp_path, body, *options):
+    """A gang of one plain worker per slot, which ends once `body` has run 20 times."""
+    find = script("find", f"#!/bin/sh\necho x >> {tmp_path}/calls; n=$(wc -l < {tmp_path}/calls)\n{body}\n")
+    job = hvdray.job("-np", "1", "--min-np", "1", "--elastic-mode", "gang", "--discovery-interval", "0.1", *options,
+                     "--host-discovery-script", find, "--", "sh", "-c",
+                     f"echo begun; until [ -e {tmp_path}/end ]; do sleep 0.1; done")
+    calls = tmp_path / "calls"
+    wait_until(lambda: job.process.poll() is not None or calls.exists() and len(calls.read_text()) >= 40,
+               what="20 runs of the script")
+    (tmp_path / "end").touch()
+    return job.wait()
+
+
+def test_a_host_that_flaps_does_not_restart_the_gang(hvdray, script, tmp_path):
+    result = with_script(hvdray, script, tmp_path, "echo localhost:1; [ $((n % 2)) = 1 ] || echo 127.0.0.1:1", "--settle", 60)
+    assert result.code == 0, result.errors
+    assert result.text.count("begun") == 1, result.errors
+
+
+def test_a_host_that_flaps_reaches_the_reset_limit(hvdray, script, tmp_path):
+    result = with_script(hvdray, script, tmp_path, "echo localhost:1; [ $((n / 4 % 2)) = 0 ] || echo 127.0.0.1:1",
+                         "--settle", 0, "--reset-limit", 1)
+    assert result.code == 1 and "HVD-E0309" in result.errors, result.errors
+
+
+def test_each_reason_why_discovery_fails_is_told(hvdray, script, tmp_path):
+    result = with_script(hvdray, script, tmp_path, "[ $n = 1 ] && echo localhost:1 && exit 0; exit $((n % 2 + 3))")
+    assert result.code == 0, result.errors
+    for code in 3, 4:
+        assert result.errors.count(f"exited with code {code}") == 1, result.errors
 
 
 def test_max_restarts_is_not_for_horovods_way(hvdray):

@@ -462,6 +462,75 @@ TEST(ElasticGangTest, AChangeOfHostsRestartsItAndIsNoFailure) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
+TEST(ElasticGangTest, ItIsRestartedForMoreSlotsOnlyOnceTheseAreListedForLong) {
+  ElasticPolicy policy = Gang(2, 2, 0);
+  policy.list_settle = seconds(2);
+  ElasticJob job(policy, {{"a", 2}});
+  for (int i = 0; i < 20; ++i) {  // a host that flaps
+    job.Find({{"a", 2}, {"b", 1}});
+    job.Advance(milliseconds(1900));
+    job.Find({{"a", 2}});
+    job.Advance(milliseconds(100));
+  }
+  EXPECT_EQ(job.generation(), 1u);
+  job.Find({{"a", 2}, {"b", 1}});
+  job.Advance(milliseconds(1900));
+  job.Find({{"a", 2}, {"b", 2}});  // more slots, which are new, too
+  job.Advance(milliseconds(1900));
+  EXPECT_EQ(job.generation(), 1u);
+  job.Advance(milliseconds(100));
+  EXPECT_EQ(job.generation(), 2u);
+  EXPECT_EQ(job.size(), 4);
+}
+
+TEST(ElasticGangTest, AHostThatFlapsKeepsNoOtherOneOut) {
+  ElasticPolicy policy = Gang(2, 2, 0);
+  policy.list_settle = seconds(2);
+  ElasticJob job(policy, {{"a", 2}});
+  for (int i = 0; i < 3; ++i) {
+    job.Find({{"a", 2}, {"b", 1}, {"c", 1}});
+    job.Advance(milliseconds(500));
+    job.Find({{"a", 2}, {"c", 1}});
+    job.Advance(milliseconds(500));
+  }
+  EXPECT_EQ(job.generation(), 2u);
+  EXPECT_EQ(job.size(), 3);
+}
+
+TEST(ElasticGangTest, ChangesOfHostsCountAgainstTheResetLimit) {
+  ElasticPolicy policy = Gang(2, 2, 1);
+  policy.reset_limit = 2;
+  ElasticJob job(policy, {{"a", 2}});
+  job.Find({{"a", 2}, {"b", 1}});
+  job.Advance(seconds(1));
+  job.Fail("a", 0);  // counts against --max-restarts
+  job.Advance(seconds(1));
+  job.Find({{"a", 2}});
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.generation(), 4u);
+  std::vector<bool> counted;
+  for (const auto& change : job.All<effect::MembershipChanged>()) {
+    counted.push_back(change.is_counted);
+  }
+  EXPECT_EQ(counted, (std::vector<bool>{false, true, false, true}));
+  job.Find({{"a", 2}, {"b", 1}});
+  job.Advance(seconds(1));
+  ASSERT_TRUE(job.has_finished());
+  EXPECT_EQ(job.verdict().exit_code, 1);
+  EXPECT_EQ(job.verdict().error.code(), ErrorCode::kResetLimit);
+}
+
+TEST(ElasticGangTest, WhatComesBackAfterALossDoesNotCount) {
+  ElasticPolicy policy = Gang(2, 1, 0);
+  policy.reset_limit = 1;
+  policy.cooldown = CooldownRange{seconds(1), seconds(2)};
+  ElasticJob job(policy, {{"a", 1}, {"b", 1}});
+  job.CutOff("b");
+  job.Advance(seconds(5));
+  EXPECT_FALSE(job.has_finished());
+  EXPECT_EQ(job.size(), 2) << "it is back";
+}
+
 TEST(ElasticGangTest, WithTooFewSlotsItWaitsAndStartsWhenTheyCome) {
   ElasticJob job(Gang(2, 2, 0), {{"a", 1}, {"b", 1}});
   job.CutOff("b");

@@ -161,5 +161,25 @@ TEST(ElasticUpstreamTest, ADiscoveryThatFailsLaterIsToldOnceAndChangesNothing) {
   EXPECT_EQ(job.state(), ElasticState::kRunning);
 }
 
+TEST(ElasticUpstreamTest, EachReasonOfARunOfFailuresIsToldOnce) {
+  ElasticJob job(Workers(1, 1), {{"a", 1}});
+  const auto fail = [&job](std::string why) {
+    job.Feed(event::DiscoveryFailed{{ErrorCode::kSpecInvalid, std::move(why)}});
+  };
+  for (int i = 0; i < 3; ++i) {
+    fail("the script exited with 3");
+    fail("the script was killed by SIGSEGV");
+  }
+  EXPECT_EQ(job.said().size(), 2u);
+  job.ExpectSaid({"exited with 3"});
+  job.ExpectSaid({"SIGSEGV"});
+  job.Find({{"a", 1}});
+  fail("the script exited with 3");
+  EXPECT_EQ(job.said().size(), 3u) << "another run of failures";
+  for (int i = 0; i < 100; ++i) fail("error at second " + std::to_string(i));
+  EXPECT_EQ(job.said().size(), 12u) << "one that is always another does not fill the screen";
+  job.ExpectSaid({"error at second 8", "--events"});
+}
+
 }  // namespace
 }  // namespace hvdray

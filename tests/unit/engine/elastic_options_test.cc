@@ -44,6 +44,7 @@ TEST(ElasticOptionsTest, WithoutOptionsThePolicysDefaultsCount) {
   EXPECT_EQ(policy.elastic_timeout, defaults.elastic_timeout);
   EXPECT_EQ(policy.start_timeout, defaults.start_timeout);
   EXPECT_EQ(policy.straggler_timeout, defaults.straggler_timeout);
+  EXPECT_EQ(policy.list_settle, seconds(2));
   EXPECT_EQ(policy.grace, defaults.grace);
   EXPECT_EQ(policy.timeout, defaults.timeout);
   EXPECT_EQ(policy.master_port, 0);
@@ -54,7 +55,7 @@ TEST(ElasticOptionsTest, EachOptionHasItsField) {
   const ElasticPolicy policy = ElasticPolicyOf(
       SpecOf("-np 4 --min-np 2 --max-np 8 -H a:8 --reset-limit 5 --blacklist-cooldown-range 10 100 "
              "--success any --no-break-connections --join together --elastic-timeout 60 "
-             "--start-timeout 7 --straggler-timeout 9 --grace 3 --timeout 2h ./t"),
+             "--start-timeout 7 --straggler-timeout 9 --settle 4 --grace 3 --timeout 2h ./t"),
       {});
   EXPECT_EQ(policy.np, 4);
   EXPECT_EQ(policy.min_np, 2);
@@ -67,6 +68,7 @@ TEST(ElasticOptionsTest, EachOptionHasItsField) {
   EXPECT_EQ(policy.elastic_timeout, seconds(60));
   EXPECT_EQ(policy.start_timeout, seconds(7));
   EXPECT_EQ(policy.straggler_timeout, seconds(9));
+  EXPECT_EQ(policy.list_settle, seconds(4));
   EXPECT_EQ(policy.grace, seconds(3));
   EXPECT_EQ(policy.timeout, seconds(7200));
   EXPECT_TRUE(CheckElasticPolicy(policy).ok());

@@ -224,7 +224,7 @@ TEST(SpecElasticTest, WhatIsForElasticJobsIsSaidToHaveNoEffectInOthers) {
   for (const char* option :
        {"--max-np 4", "--reset-limit 1", "--blacklist-cooldown-range 1 2", "--elastic-mode gang",
         "--join warm", "--success any", "--discovery-interval 2", "--discovery-timeout 2",
-        "--straggler-timeout 1", "--no-break-connections", "--record r"}) {
+        "--straggler-timeout 1", "--settle 1", "--no-break-connections", "--record r"}) {
     const std::string words(option);
     world.ExpectWarned("-np 2 " + words + " ./t", {"flag " + words.substr(0, words.find(' '))});
   }
@@ -234,7 +234,7 @@ TEST(SpecElasticTest, WhatIsForTheOtherModeIsSaidToHaveNoEffect) {
   world.ExpectWarned("-np 2 --min-np 1 --max-restarts 1 --reset-limit 3 ./t",
                      {"flag --max-restarts"});
   const std::string gang = "-np 2 --min-np 1 --elastic-mode gang ";
-  world.ExpectWarned(gang + "--max-restarts 1 --reset-limit 3 ./t", {"flag --reset-limit"});
+  world.ExpectWarned("-np 2 --min-np 1 --settle 3 ./t", {"flag --settle"});
   for (const char* option : {"--join", "--straggler-timeout", "--no-break-connections"}) {
     const std::string value = option == std::string("--join")                ? " warm"
                               : option == std::string("--straggler-timeout") ? " 5"
