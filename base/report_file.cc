@@ -42,7 +42,10 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
 }
 
 Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text) {
-  return WriteFileAtomically(path, text).WithContext(flag).WithCode(ErrorCode::kOutputLost);
+  Status written = WriteFileAtomically(path, text);
+  const bool is_reader_gone = !written.ok() && errno == EPIPE && DescriptorNamedBy(path) >= 0;
+  return std::move(written).WithContext(flag).WithCode(is_reader_gone ? ErrorCode::kReaderGone
+                                                                      : ErrorCode::kOutputLost);
 }
 
 std::string FileBehind(const std::string& path) {

@@ -17,7 +17,7 @@ namespace hvdray {
 Status CheckReportPath(const std::string& path, std::string_view flag);
 
 /// Replaces `path` as WriteFileAtomically() does. `flag` names the option in the message. Blocks.
-/// Errors: kOutputLost.
+/// Errors: kOutputLost; kReaderGone if nobody reads what `path` names, such as /dev/stdout.
 Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text);
 
 /// The file that a report at `path` would replace, without links: two options may not name the

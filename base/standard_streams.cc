@@ -55,14 +55,10 @@ void CloseFrom(int first) {
 }
 
 void FillStandardStreams() {
-  for (;;) {
-    const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (fd < 0) return;
-    if (fd > STDERR_FILENO) {
-      ::close(fd);
-      return;
-    }
-    ::fcntl(fd, F_SETFD, 0);  // children inherit it, as they would the missing one
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // The lowest number that is free, so `fd`. Children inherit it, as they would the missing one.
+    (void)!::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
   }
 }
 

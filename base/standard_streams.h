@@ -12,8 +12,9 @@
 namespace hvdray {
 
 /// Opens /dev/null as 0, 1 and 2 where they are closed. Otherwise a file of ours would get such a
-/// number, and a print would go into it. Call first, before anything else opens a file. Ignores
-/// errors.
+/// number, and a print would go into it. What is written to a stdout that was closed is lost, so
+/// each write there fails with EBADF, as it would without this. Call first, before anything else
+/// opens a file. Ignores errors.
 void FillStandardStreams();
 
 /// Closes every descriptor from `first` on. For a forked child: async-signal-safe, allocates

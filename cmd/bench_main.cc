@@ -216,7 +216,8 @@ class Output {
       : settings_(settings), is_speaker_(is_speaker) {}
 
   static Status Print(const std::string& text) {
-    return WriteAll(STDOUT_FILENO, text).WithContext("stdout").WithCode(ErrorCode::kOutputLost);
+    if (WriteAll(STDOUT_FILENO, text).ok()) return {};
+    return OutputLost("stdout", errno).WithCode(ErrorCode::kOutputLost);
   }
   static Status Write(std::string_view flag, const std::string& path, const std::string& text) {
     if (path.empty()) return {};

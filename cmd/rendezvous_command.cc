@@ -78,8 +78,7 @@ Status Announce(const std::string& address, uint16_t port) {
                                  "HOROVOD_CPU_OPERATIONS=gloo\n",
                                  address, port, name, port));
   if (written.ok()) return {};
-  const ErrorCode code = errno == EPIPE ? ErrorCode::kReaderGone : ErrorCode::kOutputLost;
-  return Status(code, "announce the address: " + written.message());
+  return OutputLost("stdout", errno).WithContext("announce the address");
 }
 
 /// Returns the exit code.

@@ -46,11 +46,21 @@ int Fail(std::string_view command, const Status& status) {
   return ExitCodeOf(status);
 }
 
+Status OutputLost(std::string_view where, int error) {
+  if (error == EPIPE)
+    return {ErrorCode::kReaderGone, fmt::format("the reader of {} went away", where)};
+  if (error == EBADF) {
+    return {ErrorCode::kOutputLost, fmt::format("write to {}: it is closed", where),
+            "send it to a file, or to /dev/null if nobody needs it"};
+  }
+  return {ErrorCode::kOutputLost, fmt::format("write to {}: {}", where, ::strerror(error)),
+          "free space there, or send it elsewhere"};
+}
+
 int PrintOut(std::string_view command, const std::string& text, int exit_code) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) == 0 && is_written) return exit_code;
-  const ErrorCode code = errno == EPIPE ? ErrorCode::kReaderGone : ErrorCode::kOutputLost;
-  return Fail(command, Status(code, fmt::format("write to stdout: {}", ::strerror(errno))));
+  return Fail(command, OutputLost("stdout", errno));
 }
 
 }  // namespace hvdray

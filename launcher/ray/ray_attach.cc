@@ -160,10 +160,7 @@ void RayOutput::Break(Stream& stream, const OutputSink::Progress& progress) {
   const bool is_stdout = stream.fd == STDOUT_FILENO;
   const bool is_gone = progress.outcome == OutputSink::Outcome::kReaderGone;
   if (is_gone && !is_stdout) return;
-  Status why =
-      ErrnoStatus(fmt::format("write to {}", is_stdout ? "stdout" : "stderr"), progress.error)
-          .WithCode(ErrorCode::kOutputLost)
-          .WithHint("free space there, or send it elsewhere");
+  Status why = OutputLost(is_stdout ? "stdout" : "stderr", progress.error);
   if (!is_gone && lost_.ok()) lost_ = why;
   trouble_ = loop_.After(Duration::zero(), [this, is_gone, why = std::move(why)] {
     if (is_gone) {

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "launcher/job/exit_code.h"
 #include "launcher/report/console.h"
 #include "launcher/report/output_directory.h"
 #include "launcher/report/stream_file.h"
@@ -231,9 +232,7 @@ void JobOutput::OnTrouble(StreamId console, OutputSink::Outcome outcome, int err
     handlers_.on_reader_gone();
     return;
   }
-  Status why = ErrnoStatus(fmt::format("write to {}", is_stdout ? "stdout" : "stderr"), error)
-                   .WithCode(ErrorCode::kOutputLost)
-                   .WithHint("free space there, or send it elsewhere");
+  Status why = OutputLost(is_stdout ? "stdout" : "stderr", error);
   if (loss_.ok()) loss_ = why;
   handlers_.on_damaged(std::move(why));
 }

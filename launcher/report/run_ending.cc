@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/tcp_address.h"
 #include "base/text.h"
+#include "launcher/job/exit_code.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/memberships.h"
 #include "launcher/report/progress.h"
@@ -41,7 +42,7 @@ std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobRepo
       lines.push_back(fmt::format("hvdray run: {}", status.ToString()));
       return;
     }
-    report.verdict.exit_code = kHvdrayFailed;
+    report.verdict.exit_code = ExitCodeOf(status);
     report.verdict.origin = ExitOrigin::kHvdray;
     report.verdict.error = status;
   };

@@ -214,6 +214,32 @@ def test_full_stdout(hvdray):
     assert result.code == 125 and "HVD-E0305" in result.errors
 
 
+@pytest.mark.parametrize("words", [
+    ["run", "-np", "1", "--", "echo", "x"], ["run", "-np", "1", "--min-np", "1", "--", "echo", "x"],
+    ["run", "--dry-run", "-np", "1", "--", "true"], ["run", "--help"], ["run", "-np", "1", "--print-config", "--", "true"],
+    ["run", "-np", "1", "--report", "/dev/stdout", "--", "true"], ["check", "-np", "1", "--", "sh"],
+    ["cluster", "config", "FILE"], ["get-head-ip", "FILE"], ["explain"], ["version"], ["agent", "--version"]],
+    ids=lambda words: "-".join(word.strip("-/") for word in words[:3]))
+def test_output_that_is_not_written_is_a_failure(hvdray, tmp_path, words):
+    """125 to a stdout that is closed, or full; 141 to one that nobody reads."""
+    (tmp_path / "FILE").write_text("cluster_name: x\nprovider: {type: local, head_ip: 127.0.0.1, worker_ips: []}\n"
+                                   "auth: {ssh_user: nobody}\n")
+    closed = hvdray.run("-c", 'exec "$0" "$@" >&-', hvdray.binary, *words, binary="sh", cwd=tmp_path)
+    assert closed.code == 125, closed.errors
+    with open("/dev/full", "wb") as full:
+        assert hvdray.run(*words, cwd=tmp_path, stdout=full).code == 125
+    read, write = os.pipe()
+    os.close(read)
+    gone = hvdray.run(*words, cwd=tmp_path, stdout=write)
+    os.close(write)
+    assert gone.code == 141, gone.errors
+
+
+def test_a_closed_stdout_that_nobody_writes_to_is_none(hvdray):
+    result = hvdray.run("-c", 'exec "$0" run -np 2 -- true >&-', hvdray.binary, binary="sh")
+    assert result.code == 0 and result.errors == ""
+
+
 def test_reader_gone_stops_the_gang(hvdray):
     job = hvdray.job("-np", "2", "--", "sh", "-c", "while :; do echo y; done")
     job.process.stdout.readline()
