@@ -73,7 +73,7 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
       // Counts even if it can't be used: the user chose it and should see its error.
       is_any_usable = true;
     } else if (reason.empty()) {
-      reason = fmt::format("{} is an {} key", path, SshKeyTypeName(identity.facts.type));
+      reason = fmt::format("{} is of type {}", path, SshKeyTypeName(identity.facts.type));
     }
     if (settings.has_explicit_identity && path == settings.identity_files[0] && !is_any_usable) {
       return reason;
@@ -86,7 +86,7 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
     const SshKeyType type = SshKeyTypeOf(AlgorithmOfBlob(key.blob));
     if (type != SshKeyType::kUnknown && CanSignWithLibssh2(type)) return {};
     if (reason.empty()) {
-      reason = fmt::format("the agent's key {} is an {} key", key.comment, SshKeyTypeName(type));
+      reason = fmt::format("the agent's key {} is of type {}", key.comment, SshKeyTypeName(type));
     }
   }
   return reason;

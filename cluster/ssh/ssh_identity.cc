@@ -102,6 +102,8 @@ std::string_view SshKeyTypeName(SshKeyType type) {
       return "DSA";
     case SshKeyType::kSecurityKey:
       return "hardware";
+    case SshKeyType::kCertificate:
+      return "certificate";
     case SshKeyType::kUnknown:
       break;
   }
@@ -109,6 +111,7 @@ std::string_view SshKeyTypeName(SshKeyType type) {
 }
 
 SshKeyType SshKeyTypeOf(std::string_view algorithm) {
+  if (algorithm.ends_with("-cert-v01@openssh.com")) return SshKeyType::kCertificate;
   if (algorithm.starts_with("sk-")) return SshKeyType::kSecurityKey;
   if (algorithm == "ssh-ed25519") return SshKeyType::kEd25519;
   if (algorithm == "ecdsa-sha2-nistp256" || algorithm == "ecdsa-sha2-nistp384" ||

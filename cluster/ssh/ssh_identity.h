@@ -12,8 +12,16 @@
 
 namespace hvdray {
 
-/// kSecurityKey: in hardware (FIDO).
-enum class SshKeyType : uint8_t { kUnknown, kEd25519, kEcdsa, kRsa, kDsa, kSecurityKey };
+/// kSecurityKey: in hardware (FIDO). kCertificate: a key with its certificate, of any type.
+enum class SshKeyType : uint8_t {
+  kUnknown,
+  kEd25519,
+  kEcdsa,
+  kRsa,
+  kDsa,
+  kSecurityKey,
+  kCertificate
+};
 
 /// For messages: "ed25519", "ecdsa", "RSA", ...
 std::string_view SshKeyTypeName(SshKeyType type);
@@ -25,8 +33,9 @@ SshKeyType SshKeyTypeOf(std::string_view algorithm);
 /// empty: not a key.
 std::string_view AlgorithmOfBlob(ByteView blob);
 
-/// False for RSA: libssh2 1.10 signs by SHA-1, which OpenSSH 8.8 and later refuse. False for DSA
-/// and keys in hardware, which it does not support. True for unknown types: trying is harmless.
+/// False for RSA: libssh2 1.10 signs by SHA-1, which OpenSSH 8.8 and later refuse. False for DSA,
+/// keys in hardware and certificates, which it does not support. True for unknown types: trying is
+/// harmless.
 bool CanSignWithLibssh2(SshKeyType type);
 
 /// What the text of a private key shows without decryption.

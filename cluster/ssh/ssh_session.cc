@@ -24,6 +24,7 @@ constexpr size_t kReceiveBytes = size_t{128} << 10;
 constexpr uint32_t kWindowBytes = 4u << 20;
 constexpr uint32_t kPacketBytes = 32768;
 constexpr size_t kMaxShownWords = 200;
+constexpr const char* kOpensshHint = "--ssh-transport openssh";
 
 void InitLibrary() {
   static std::once_flag once;
@@ -136,10 +137,10 @@ struct SshSession::Callbacks {
 
   static LIBSSH2_DISCONNECT_FUNC(Disconnect) {
     (void)session;
-    (void)reason;
     (void)language;
     (void)language_len;
     auto* self = static_cast<SshSession*>(*abstract);
+    self->last_reason_ = reason;
     const size_t size = message == nullptr ? 0 : static_cast<size_t>(std::max(message_len, 0));
     self->last_words_ = ShownText(std::string_view(message, std::min(size, kMaxShownWords)));
   }
@@ -277,15 +278,29 @@ Status SshSession::Handshake(const SshAlgorithms& offered, const std::vector<std
   int code = 0;
   Status driven =
       Drive([this] { return ::libssh2_session_handshake(session_, socket_.get()); }, limit, code);
-  if (!driven.ok()) return driven;
-  if (code != 0) {
-    was_dropped_ = is_peer_gone_;
-    const std::string words = first_words_.empty() ? "" : fmt::format(" ('{}')", first_words_);
-    return {ErrorCode::kHandshakeFailed, fmt::format("{}{}", LastError(), words),
-            "libssh2 may not support this host: --ssh-transport openssh"};
+  if (!driven.ok() && last_reason_ == SSH_DISCONNECT_KEY_EXCHANGE_FAILED) {
+    return {ErrorCode::kNotSupported, driven.message(), kOpensshHint};
   }
+  if (!driven.ok()) return driven;
+  if (code != 0) return ExchangeFailure(code);
   is_ready_ = true;
   return {};
+}
+
+/// The host has not disconnected: the library itself ended the handshake.
+Status SshSession::ExchangeFailure(int code) {
+  if (code == LIBSSH2_ERROR_KEX_FAILURE) {
+    return {ErrorCode::kNotSupported,
+            "libssh2 and the host have no key exchange, host key type, cipher or MAC in common",
+            kOpensshHint};
+  }
+  if (code == LIBSSH2_ERROR_KEY_EXCHANGE_FAILURE) {
+    return {ErrorCode::kNotSupported, LastError(), kOpensshHint};
+  }
+  was_dropped_ = is_peer_gone_;
+  const std::string words = first_words_.empty() ? "" : fmt::format(" ('{}')", first_words_);
+  return {ErrorCode::kHandshakeFailed, fmt::format("{}{}", LastError(), words),
+          "libssh2 may not support this host: --ssh-transport openssh"};
 }
 
 bool SshSession::was_dropped() const {

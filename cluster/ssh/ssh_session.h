@@ -44,7 +44,8 @@ class SshSession {
   // kHandshakeFailed with the host's last message when the host closes the connection.
 
   /// Exchanges keys; compression stays off. `known`: algorithms of host keys to prefer, as far as
-  /// they are among those offered. Errors: kHandshakeFailed, also when no algorithm is common.
+  /// they are among those offered. Errors: kHandshakeFailed; kNotSupported: no algorithm is common,
+  /// or the library can't complete the exchange that was agreed on.
   Status Handshake(const SshAlgorithms& offered, const std::vector<std::string>& known,
                    const SshLimit& limit);
   /// The host closed the connection without a reason, or because it is full.
@@ -109,6 +110,7 @@ class SshSession {
   Status FlushAll(const SshLimit& limit);
   Status Tried(const Status& driven, int code, std::string_view what);
   Status Gone() const;
+  Status ExchangeFailure(int code);
   std::string LastError() const;
   Status ChannelError(std::string_view what, int code) const;
 
@@ -120,6 +122,7 @@ class SshSession {
   std::string out_;  // to send; out_sent_ bytes are sent
   size_t out_sent_ = 0;
   std::string last_words_;   // the host's reason for disconnecting
+  int last_reason_ = 0;      // and its number
   std::string first_words_;  // its first line, if that was not SSH
   bool has_received_ = false;
   bool is_peer_gone_ = false;

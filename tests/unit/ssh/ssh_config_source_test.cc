@@ -79,7 +79,7 @@ TEST_F(SshConfigSourceTest, RsaKeysAloneNeedTheSystemsSsh) {
   Write("rsa", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n");
   Write("ec", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
   Write("config", "IdentityFile " + (directory_ / "rsa") + "\n");
-  EXPECT_NE(Resolve("h", "").value().needs_openssh.find("rsa is an RSA key"), std::string::npos);
+  EXPECT_NE(Resolve("h", "").value().needs_openssh.find("rsa is of type RSA"), std::string::npos);
   Write("config",
         "IdentityFile " + (directory_ / "rsa") + "\nIdentityFile " + (directory_ / "ec") + "\n");
   EXPECT_EQ(Resolve("h", "").value().needs_openssh, "");

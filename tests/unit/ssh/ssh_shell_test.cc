@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/unix_socket.h"
+#include "cluster/command_shell.h"
 #include "cluster/ssh/known_hosts.h"
+#include "cluster/ssh/wire_text.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/stream_owner.h"
 #include "tests/unit/ssh/library_leaks.h"
@@ -280,6 +283,30 @@ TEST_F(SshShellTest, AServerThatHangsUpAfterWordsOfItsOwnIsNoSsh) {
   EXPECT_TRUE(Has(status, "HTTP/1.1 400")) << status.message();
 }
 
+TEST_F(SshShellTest, AHostThatSaysThatTheKeyExchangeFailedIsLeftToTheSystemsSsh) {
+  const LoopbackListener listener;
+  std::thread server([&] {
+    const UniqueFd peer = listener.Accept();
+    std::string packet(1, '\1');  // SSH_MSG_DISCONNECT
+    AppendSshUint32(packet, 3);   // SSH_DISCONNECT_KEY_EXCHANGE_FAILED
+    AppendSshString(packet, "no matching cipher");
+    AppendSshString(packet, "");
+    const size_t padding = 4 + (8 - (packet.size() + 9) % 8) % 8;
+    std::string frame;
+    AppendSshUint32(frame, static_cast<uint32_t>(packet.size() + padding + 1));
+    frame += static_cast<char>(padding) + packet + std::string(padding, '\0');
+    (void)WriteAll(peer.get(), "SSH-2.0-x\r\n" + frame);
+    char byte = 0;
+    while (::read(peer.get(), &byte, 1) > 0) {
+    }
+  });
+  Configure(listener.port(), directory_ / "none");
+  const Status status = RunToFail();
+  server.join();
+  EXPECT_EQ(status.code(), ErrorCode::kNotSupported);
+  EXPECT_TRUE(Has(status, "no matching cipher")) << status.message();
+}
+
 TEST_F(SshShellTest, AServerOfAnotherProtocolIsNoSsh) {
   const LoopbackListener listener;
   std::thread server([&] {
@@ -327,6 +354,92 @@ TEST_F(SshShellTest, KeysMayChangeInTheMiddleOfTheBytes) {
   EXPECT_EQ(got_.find_first_not_of('x'), std::string::npos);
   EndRekeyLeaks();
 }
+
+/// As --ssh-transport auto: the library, and the system's ssh where the library can't.
+class SshFallbackTest : public SshShellTest {
+ protected:
+  void SetUp() override {
+    SshShellTest::SetUp();
+    const ShellArgv argv = [this](const std::string& host, const std::string& command) {
+      OpensshOptions ssh;
+      ssh.config_file = directory_ / "config";
+      ssh.strict_host_key_checking = "accept-new";
+      ++runs_of_ssh_;
+      return OpensshArgv(ssh, host, command);
+    };
+    openssh_ = MakeCommandShell(*loop_, "ssh", argv, errors_, ChildEnd::kDropped);
+    library_ = MakeLibssh2Shell(*loop_, *pool_, options_);
+    shell_ = MakeFallbackShell(*library_, *openssh_);
+  }
+  void TearDown() override { shell_.reset(); }
+
+  int runs_of_ssh_ = 0;
+  RemoteStderr errors_;
+  std::unique_ptr<RemoteShell> openssh_;
+  std::unique_ptr<RemoteShell> library_;
+};
+
+TEST_F(SshFallbackTest, TheLibraryIsEnoughForAnOrdinaryHost) {
+  const LoopbackSshd sshd;
+  Configure(sshd);
+  EXPECT_EQ(Output("echo in"), "in\n");
+  EXPECT_EQ(runs_of_ssh_, 0);
+}
+
+TEST_F(SshFallbackTest, AnAgentThatHoldsACertificateIsLeftToTheSystemsSsh) {
+  const LoopbackAgent agent;
+  MakeSshKey(directory_ / "authority");
+  MakeSshKey(directory_ / "user");
+  ASSERT_TRUE(RunToEnd({"ssh-keygen", "-q", "-s", directory_ / "authority", "-I", "me", "-n",
+                        CurrentSshUser(Environment()).name, directory_ / "user.pub"}));
+  agent.Add(directory_ / "user");
+  for (const char* file : {"user", "user.pub", "user-cert.pub"}) {
+    ASSERT_EQ(::unlink((directory_ / file).c_str()), 0);
+  }
+  const LoopbackSshd sshd("TrustedUserCAKeys " + (directory_ / "authority.pub"));
+  Configure(sshd.port(), directory_ / "none", "IdentityAgent " + agent.socket());
+  EXPECT_EQ(Output("echo in"), "in\n") << testing::PrintToString(errors_.LinesOf("node7"));
+  EXPECT_EQ(runs_of_ssh_, 1);
+}
+
+struct HardenedHost {
+  std::string name;
+  std::string settings;
+};
+
+class SshHardenedHostTest : public SshFallbackTest,
+                            public testing::WithParamInterface<HardenedHost> {};
+
+TEST_P(SshHardenedHostTest, IsReachedByTheSystemsSsh) {
+  MakeSshKey(directory_ / "host_rsa", "rsa");
+  const LoopbackSshd sshd(fmt::format(fmt::runtime(GetParam().settings), directory_ / "host_rsa"));
+  Configure(sshd);
+  EXPECT_EQ(Output("echo in"), "in\n") << testing::PrintToString(errors_.LinesOf("node7"));
+  EXPECT_EQ(runs_of_ssh_, 1);
+}
+
+TEST_P(SshHardenedHostTest, IsNotReachedByTheLibraryAndTheErrorSaysWhy) {
+  MakeSshKey(directory_ / "host_rsa", "rsa");
+  const LoopbackSshd sshd(fmt::format(fmt::runtime(GetParam().settings), directory_ / "host_rsa"));
+  Configure(sshd);
+  shell_ = MakeLibssh2Shell(*loop_, *pool_, options_);
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kNotSupported);
+  EXPECT_TRUE(Has(status, "in common")) << status.message();
+  EXPECT_EQ(status.hint(), "--ssh-transport openssh");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, SshHardenedHostTest,
+    testing::Values(
+        HardenedHost{"EtmMacsOnly",
+                     "MACs hmac-sha2-512-etm@openssh.com,hmac-sha2-256-etm@openssh.com\n"
+                     "Ciphers aes256-ctr"},
+        HardenedHost{"GcmOnly", "Ciphers aes256-gcm@openssh.com,aes128-gcm@openssh.com"},
+        HardenedHost{"ChachaOnly", "Ciphers chacha20-poly1305@openssh.com"},
+        HardenedHost{"NewKeyExchangeOnly", "KexAlgorithms sntrup761x25519-sha512@openssh.com"},
+        HardenedHost{"RsaHostKeyOnly", "HostKey {}\nHostKeyAlgorithms rsa-sha2-512,rsa-sha2-256"}),
+    [](const auto& host) { return host.param.name; });
 
 class SshManyTest : public SshShellTest {
  protected:
