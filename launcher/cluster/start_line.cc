@@ -29,18 +29,21 @@ bool IsOneOf(std::string_view word, const std::array<std::string_view, kCount>& 
   return std::ranges::find(list, word) != list.end();
 }
 
+constexpr int kMaxDepth = 100;  // of quotes in quotes; nobody writes three
+
 /// Behind the quoted or bracketed text that begins at `at`; `at` + 1: none begins there.
-size_t SkipQuoted(std::string_view line, size_t at) {
+size_t SkipQuoted(std::string_view line, size_t at, int depth = 0) {
   const char quote = line[at];
   const bool is_call = quote == '$' && at + 1 < line.size() && line[at + 1] == '(';
   if (quote == '\\') return std::min(at + 2, line.size());
-  if (quote != '\'' && quote != '"' && quote != '`' && !is_call) return at + 1;
+  const bool is_quote = quote == '\'' || quote == '"' || quote == '`' || is_call;
+  if (!is_quote || depth == kMaxDepth) return at + 1;
   size_t next = at + (is_call ? 2 : 1);
   const char end = is_call ? ')' : quote;
   while (next < line.size() && line[next] != end) {
-    const bool has_quotes = quote != '\'';
-    const bool is_inner = has_quotes && line[next] != '\'' ? true : is_call;
-    next = is_inner ? SkipQuoted(line, next) : next + 1;
+    // Within '…' nothing has a meaning, and within "…" that quote has none.
+    const bool is_text = quote == '\'' || (line[next] == '\'' && !is_call);
+    next = is_text ? next + 1 : SkipQuoted(line, next, depth + 1);
   }
   return std::min(next + 1, line.size());
 }

@@ -38,6 +38,12 @@ TEST(StartLineTest, WhatStopsNoRayStaysAsItIs) {
   }
 }
 
+TEST(StartLineTest, QuotesInQuotesWithoutEndEndNothingElse) {
+  std::string line;
+  for (int i = 0; i < 200'000; ++i) line += "$(\"";
+  EXPECT_EQ(WithoutRayStop(line), line);
+}
+
 TEST(StartLineTest, ALineThatOnlyStopsRayIsKnown) {
   for (const auto* line :
        {"ray stop", "  ray   stop --force ", "ray stop || true", "(ray stop; :)"}) {
