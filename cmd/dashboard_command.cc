@@ -58,7 +58,9 @@ Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
   HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));
   RayDashboard place = {"127.0.0.1", said_there.value_or(kRayDashboardPort)};
   if (!said_there) {
-    HVDRAY_ASSIGN_OR_RETURN(place, FindDashboard(head.host, access.file.cluster_name, access.spec));
+    Result<RayDashboard> found = FindDashboard(head.host, access.file.cluster_name, access.spec);
+    if (!found.ok()) return std::move(found).status().WithCode(ErrorCode::kHostUnreachable);
+    place = std::move(found).value();
   }
   if (!place.IsAtOneAddress()) place.host = "127.0.0.1";
   const uint16_t there = place.port;
