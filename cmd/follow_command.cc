@@ -50,11 +50,12 @@ int FollowCommand(const CommandLine& line) {
   if (writable.ok()) writable = CheckWantedFiles(files);
   if (writable.ok()) writable = CheckOutputDirectory(*spec.output_directory, /*np=*/0);
   if (!writable.ok()) return Fail("follow", writable);
-  const std::string how = FollowHint(spec, access->address.Url(), id);
+  const std::string url = access->address.Url();
   return AttachToRayJob({.command = "follow",
                          .access = std::move(access).value(),
                          .plan = {.id = id,
-                                  .how_to_follow = how,
+                                  .how_to_follow = JobCommand("follow", spec, url, id),
+                                  .how_to_read = JobCommand("logs", spec, url, id),
                                   .on_signal = FollowPlan::OnSignal::kLeavesJob,
                                   .is_quiet = *spec.is_quiet},
                          .likely_node = "",

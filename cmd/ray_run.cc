@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -74,6 +77,15 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
   return text;
 }
 
+/// For a shell, with quotes only where it needs them.
+std::string WordOf(const std::string& word) {
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./:@%+,=-").find(c) != std::string_view::npos;
+  });
+  return is_plain ? word : ShellQuoted(word);
+}
+
 /// " --report 'r.json'": the files asked for here, for the follower to write.
 std::string FileWords(const JobSpec& spec) {
   std::string words;
@@ -103,14 +115,39 @@ std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec) {
   return files;
 }
 
-std::string FollowHint(const JobSpec& spec, const std::string& url, const std::string& id) {
+std::string JobCommand(std::string_view command, const JobSpec& spec, const std::string& url,
+                       const std::string& id) {
+  std::string words = fmt::format("hvdray {} {}", command, WordOf(id));
   // A tunnel gets another port each time.
-  if (!spec.cluster_file->empty() && spec.ray.address.origin() == *spec.cluster_file) {
-    return fmt::format("hvdray follow {} --cluster {}", id, *spec.cluster_file);
+  const bool is_of_file =
+      !spec.cluster_file->empty() && spec.ray.address.origin() == *spec.cluster_file;
+  // The next command finds what is in the environment, too.
+  const auto add = [&words](std::string_view option, const auto& setting,
+                            const std::string& value) {
+    if (setting.is_default() || setting.origin().starts_with("env ")) return;
+    words += fmt::format(" --{} {}", option, WordOf(value));
+  };
+  if (is_of_file) {
+    words += " --cluster " + WordOf(*spec.cluster_file);
+  } else if (!spec.ray.address->empty()) {
+    words += " --ray-address " + WordOf(url);
   }
-  // The next command finds an address in the environment, too.
-  const bool is_said = !spec.ray.address->empty();
-  return fmt::format("hvdray follow {}{}", id, is_said ? " --ray-address " + url : "");
+  if (!spec.ray.verify->empty()) add("ray-verify", spec.ray.verify, *spec.ray.verify);
+  if (!is_of_file) return words;
+  // What the file says is said by it again.
+  const auto is_of_options = [&spec](const auto& setting) {
+    return setting.origin() != *spec.cluster_file;
+  };
+  if (*spec.ssh_port != 0) add("ssh-port", spec.ssh_port, std::to_string(*spec.ssh_port));
+  if (is_of_options(spec.ssh_identity_file)) {
+    add("ssh-identity-file", spec.ssh_identity_file, *spec.ssh_identity_file);
+  }
+  add("ssh-config", spec.ssh_config_file, *spec.ssh_config_file);
+  if (*spec.host_key_check != HostKeyCheck::kAcceptNew) {
+    add("strict-host-key-checking", spec.host_key_check,
+        *spec.host_key_check == HostKeyCheck::kYes ? "yes" : "no");
+  }
+  return words;
 }
 
 Status CheckFilesOfRayJob(const JobSpec& spec, const Environment& environment) {
@@ -148,8 +185,9 @@ Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan
       .command = std::string(command),
       .access = job.access.Copy(),
       .plan = {.id = plan.job_id,
-               .how_to_follow =
-                   FollowHint(spec, job.outlook.cluster.url, plan.job_id) + FileWords(spec),
+               .how_to_follow = JobCommand("follow", spec, job.outlook.cluster.url, plan.job_id) +
+                                FileWords(spec),
+               .how_to_read = JobCommand("logs", spec, job.outlook.cluster.url, plan.job_id),
                .on_signal = FollowPlan::OnSignal::kStopsJob,
                .is_quiet = *spec.is_quiet},
       .likely_node = job.outlook.head_node,

@@ -50,9 +50,10 @@ Status CheckFilesOfRayJob(const JobSpec& spec, const Environment& environment);
 /// The reports to fetch: --report, --events, --junit, --trace, --record.
 std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec);
 
-/// "hvdray follow ID --ray-address URL": the command that follows the job from here. `url`: of the
-/// dashboard that `spec` led to.
-std::string FollowHint(const JobSpec& spec, const std::string& url, const std::string& id);
+/// "hvdray follow ID --ray-address URL": how `command`, follow or logs, finds the job from here.
+/// `url`: of the dashboard that `spec` led to.
+std::string JobCommand(std::string_view command, const JobSpec& spec, const std::string& url,
+                       const std::string& id);
 
 }  // namespace hvdray
 

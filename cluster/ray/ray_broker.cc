@@ -62,7 +62,7 @@ void RayBroker::OnClosed(Status why) {
   Close(std::move(why)
             .WithCode(ErrorCode::kRayFailed)
             .WithContext("talk to Ray")
-            .WithHint("for the reason, see the job's log on the cluster: `ray job logs`"));
+            .WithHint("hvdray logs JOB shows the reason, if Ray wrote one"));
 }
 
 void RayBroker::Close(Status why) {

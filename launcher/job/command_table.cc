@@ -77,6 +77,7 @@ constexpr HelpExample kFollowExamples[] = {
     {"write its files, too", "hvdray follow \"$id\" --report r.json --output-filename out"},
     {"stop it gracefully", "hvdray follow \"$id\" --stop"},
 };
+constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecting may take.", "30"};
 constexpr CommandOption kFollowOptions[] = {
     {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, {Id::kStop},
     {Id::kQuiet}, {Id::kReport, "Write the job's report to FILE when it ends."},
@@ -84,11 +85,11 @@ constexpr CommandOption kFollowOptions[] = {
     {Id::kJunit, "The same for --junit."}, {Id::kTrace, "The same for --trace."},
     {Id::kRecord, "The same for --record."},
     {Id::kOutputFilename, "Also write each worker's output to DIR/rank.N/stdout and stderr."},
-    {Id::kHelp},
+    {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    kConnectTimeout, {Id::kHelp},
 };
 
 // How a command reaches the machines of a cluster file.
-constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecting may take.", "30"};
 constexpr CommandOption kFileName = {Id::kClusterName};
 constexpr CommandOption kFileVerbose = {Id::kClusterVerbose};
 constexpr CommandOption kRaysOwn = {Id::kNoConfigCache};
@@ -182,8 +183,9 @@ constexpr HelpExample kLogsExamples[] = {
 constexpr CommandOption kLogsOptions[] = {
     {Id::kLines},
     {Id::kFollow, "Print what is added to the log, until the job ends, or Ctrl-C."},
-    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
-    {Id::kStrictHostKeyChecking}, kConnectTimeout, kAnswerTimeout, kFileVerbose, kRaysOwn, {Id::kHelp},
+    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kFileName,
+    {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kAnswerTimeout, kFileVerbose,
+    kRaysOwn, {Id::kHelp},
 };
 
 constexpr std::string_view kLookExitCodes =
@@ -191,11 +193,13 @@ constexpr std::string_view kLookExitCodes =
     "error.";
 constexpr CommandOption kLookOptions[] = {
     kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, kRayJson,
-    {Id::kHelp},
+    {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    kConnectTimeout, {Id::kHelp},
 };
 constexpr CommandOption kStatusOptions[] = {
     kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, kRayJson,
-    kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, {Id::kHelp},
+    kFileName, {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout,
+    {Id::kHelp},
 };
 constexpr HelpExample kStatusExamples[] = {
     {"a cluster: machines, what they do, and why not", "hvdray status ray_cluster.yaml"},
@@ -220,7 +224,8 @@ constexpr CommandOption kSlotsOptions[] = {
     {Id::kUseGpu, "Count slots with a GPU."},
     {Id::kResourcesPerSlot,
      "Other resources per slot, by their names in the cluster, or memory=1GiB. Repeatable."},
-    {Id::kLabelSelector}, {Id::kHelp},
+    {Id::kLabelSelector}, {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    kConnectTimeout, {Id::kHelp},
 };
 
 constexpr HelpExample kClusterExamples[] = {
@@ -242,7 +247,7 @@ constexpr CommandOption kStopOptions[] = {
     {Id::kTimeout, "How long to wait until the jobs are over.", "60"},
     {Id::kRay, "Stop jobs of a Ray cluster: those named, or all."}, {Id::kRayAddress},
     {Id::kCluster, "Stop jobs of the Ray on the head of this cluster file, as FILE does."}, {Id::kRayVerify},
-    {Id::kRayHeaders}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    {Id::kRayHeaders}, kFileName, {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
     kConnectTimeout, kFileVerbose, {Id::kHelp},
 };
 constexpr CommandOption kNodesReport = {

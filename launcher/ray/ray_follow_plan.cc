@@ -242,7 +242,8 @@ FollowPlan::Outcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) 
               Status(ErrorCode::kInterrupted,
                      fmt::format("job {} was stopped before it started", options_.id))};
     }
-    return {kHvdrayFailed, StoppedByOthers()};
+    // As if it had run: who stops a job sends SIGTERM.
+    return {kSignalBase + SIGTERM, StoppedByOthers()};
   }
   std::string text = fmt::format("job {}", options_.id);
   if (!job.error_type.empty() && job.error_type != "JOB_ENTRYPOINT_COMMAND_ERROR") {
@@ -261,8 +262,8 @@ FollowPlan::Outcome FollowPlan::OutcomeWithoutEnd(const std::string& last_line) 
                  "name the head's Python that has Ray, such as --ray-python /opt/ray/bin/python")};
     }
   }
-  return {kHvdrayFailed,
-          Status(ErrorCode::kRayFailed, std::move(text), "see the job's log in Ray's dashboard")};
+  return {kHvdrayFailed, Status(ErrorCode::kRayFailed, std::move(text),
+                                fmt::format("{} shows all that it wrote", options_.how_to_read))};
 }
 
 }  // namespace hvdray

@@ -44,6 +44,7 @@ class FollowPlan {
   struct Options {
     std::string id;
     std::string how_to_follow;  ///< "hvdray follow ID", printed when leaving.
+    std::string how_to_read;    ///< "hvdray logs ID", for what the driver itself has said.
     OnSignal on_signal = OnSignal::kStopsJob;
     bool is_quiet = false;
   };

@@ -661,6 +661,66 @@ def test_a_slow_reader_holds_the_stream_not_the_memory(start, cluster):
 # ---- without a client
 
 
+@pytest.fixture
+def head_here(tmp_path):
+    """Makes a cluster file whose head is this machine, with a dashboard at `port` by the process that /proc has."""
+    started = []
+
+    def make(port):
+        name = f"here-{os.getpid()}"
+        file = tmp_path / "my cluster.yaml"
+        file.write_text(f"cluster_name: {name}\nprovider: {{type: local, head_ip: 127.0.0.1, worker_ips: []}}\n")
+        started.append(subprocess.Popen(
+            ["python3", "-c", "import sys; sys.stdin.read()", "/ray/dashboard/dashboard.py", "--host=127.0.0.1",
+             f"--port={port}"], stdin=subprocess.PIPE, env={**os.environ, "HVDRAY_NODE": f"{name}/127.0.0.1"}))
+        return file
+
+    yield make
+    for process in started:
+        process.stdin.close()
+        process.wait()
+
+
+def test_the_line_that_a_detached_job_prints_follows_it(hvdray, environment, cluster, head_here, tmp_path):
+    dashboard = cluster()
+    file = head_here(dashboard.server.server_port)
+    (tmp_path / "ssh config").write_text("")
+    words = ("--cluster", file.name, "--ssh-config", "ssh config", "--ssh-port", "2200")
+    result = hvdray.run("run", "-np", "1", "--ray", *words, "--detach", "true", env=environment, cwd=tmp_path)
+    assert result.code == 0, result.errors
+    (name,) = dashboard.jobs
+    line = next(line for line in result.errors.splitlines() if "hvdray follow" in line)
+    for said in ("--cluster 'my cluster.yaml'", "--ssh-config 'ssh config'", "--ssh-port 2200"):
+        assert said in line
+    well(dashboard.jobs[name])
+    command = line[line.index("hvdray follow"):].replace("hvdray", str(hvdray.binary), 1)
+    followed = subprocess.run(command, shell=True, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert followed.returncode == 0, followed.stderr
+    for command in ("jobs", "slots"):
+        assert hvdray.run(command, *words, env=environment, cwd=tmp_path).code == 0
+
+
+def test_a_job_that_is_stopped_while_it_is_pending_ends_its_follower_as_one_that_ran(run, hvdray, environment, cluster):
+    dashboard = cluster()
+    run(dashboard.url, "-np", "1", "--detach", "true")
+    (name,) = dashboard.jobs
+    dashboard.jobs[name].status = "STOPPED"
+    result = hvdray.run("follow", name, "--ray-address", dashboard.url, env=environment)
+    assert result.code == 143, result.errors
+    assert "someone else stopped" in result.errors
+
+
+def test_a_reason_that_is_cut_off_is_shown_whole_by_logs(run, hvdray, environment, cluster):
+    dashboard = cluster()
+    run(dashboard.url, "-np", "1", "--detach", "true")
+    (name,) = dashboard.jobs
+    job = dashboard.jobs[name]
+    job.status, job.error_type, job.message = "FAILED", "RUNTIME_ENV_SETUP_FAILED", "first\nlast"
+    result = hvdray.run("follow", name, "--ray-address", dashboard.url, env=environment)
+    assert result.code == 125
+    assert f"hint: hvdray logs {name} --ray-address {dashboard.url} shows" in result.errors
+
+
 def test_a_detached_job_is_followed_later(run, hvdray, environment, cluster, tmp_path):
     dashboard = cluster()
     result = run(dashboard.url, "-np", "1", "--detach", "--report", "r.json", "true")

@@ -23,7 +23,10 @@ using std::chrono::seconds;
 const TimePoint kBegin{};
 
 FollowPlan PlanOf(OnSignal on_signal = OnSignal::kStopsJob) {
-  return FollowPlan({.id = "hvd-1", .how_to_follow = "hvdray follow hvd-1", .on_signal = on_signal},
+  return FollowPlan({.id = "hvd-1",
+                     .how_to_follow = "hvdray follow hvd-1",
+                     .how_to_read = "hvdray logs hvd-1",
+                     .on_signal = on_signal},
                     kBegin);
 }
 
@@ -190,8 +193,19 @@ TEST(FollowPlanTest, AJobThatSomebodyElseStopsIsNoSuccess) {
   FollowPlan plan = PlanOf();
   (void)plan.OnJob(Job(RayJobStatus::kStopped), kBegin);
   (void)plan.OnRest("");
-  EXPECT_EQ(plan.outcome().exit_code, 125);
+  EXPECT_EQ(plan.outcome().exit_code, 143);
   ExpectSays(plan.outcome().error.message(), {"someone else", "job hvd-1"});
+}
+
+TEST(FollowPlanTest, AReasonThatIsCutOffIsShownWholeByTheCommandOfTheHint) {
+  FollowPlan plan = PlanOf();
+  RayJob job = Job(RayJobStatus::kFailed);
+  job.error_type = "RUNTIME_ENV_SETUP_FAILED";
+  job.message = "first\nlast";
+  (void)plan.OnJob(job, kBegin);
+  (void)plan.OnRest("");
+  EXPECT_EQ(plan.outcome().exit_code, 125);
+  EXPECT_TRUE(plan.outcome().error.hint().starts_with("hvdray logs hvd-1 "));
 }
 
 TEST(FollowPlanTest, ARunningJobThatSomebodyElseStopsKeepsItsCodeAndIsToldAsOne) {
