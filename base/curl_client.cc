@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/curl_client.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "base/local_peer.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -101,6 +103,30 @@ struct MultiCleanup {
 };
 using Easy = std::unique_ptr<CURL, EasyCleanup>;
 using Multi = std::unique_ptr<CURLM, MultiCleanup>;
+
+std::optional<TcpAddress> AddressOf(const char* ip, int port) {
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(static_cast<uint16_t>(port));
+  if (::inet_pton(AF_INET, ip, &v4.sin_addr) == 1) {
+    return TcpAddress::FromIpv4(v4.sin_addr.s_addr, static_cast<uint16_t>(port));
+  }
+  TcpAddress v6{{}, static_cast<uint16_t>(port)};
+  if (::inet_pton(AF_INET6, ip, v6.ip.data()) != 1) return std::nullopt;
+  return v6;
+}
+
+/// On a connection in clear text, before anything is sent: whether nobody but us and root can have
+/// it. `refused`: a bool.
+int CheckPeer(void* refused, char* remote_ip, char* local_ip, int remote_port, int local_port) {
+  const std::optional<TcpAddress> local = AddressOf(local_ip, local_port);
+  const std::optional<TcpAddress> remote = AddressOf(remote_ip, remote_port);
+  const LocalPeer peer = local && remote ? FindLocalPeer(*local, *remote) : LocalPeer();
+  const bool may_know =
+      peer.kind == LocalPeer::Kind::kElsewhere || peer.kind == LocalPeer::Kind::kTrusted;
+  *static_cast<bool*>(refused) = !may_know;
+  return may_know ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
 
 /// Header lines as libcurl takes them.
 class HeaderLines {
@@ -302,10 +328,19 @@ Result<CurlReply> CurlClient::Send(const CurlRequest& request) {
     }
   }
   set(CURLOPT_HTTPHEADER, lines.get());
+  bool is_refused = false;
+  if (request.url.starts_with("http://")) {
+    set(CURLOPT_PREREQFUNCTION, &CheckPeer);
+    set(CURLOPT_PREREQDATA, &is_refused);
+  }
 
   const std::optional<CURLcode> code = impl_->Perform(multi.get(), easy.get());
   impl_->GiveBack(std::move(multi));
   if (!code) return Status(ErrorCode::kCancelled, "cancelled");
+  if (is_refused) {
+    return Status(ErrorCode::kHostRefused,
+                  "the server on this machine is a process of another user: it gets no secret");
+  }
   if (*code != CURLE_OK) {
     long os_error = 0;
     double connected_s = 0;

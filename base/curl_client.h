@@ -57,7 +57,8 @@ class CurlClient {
 
   /// Blocks until the whole answer has arrived. Follows no redirects and repeats nothing. No
   /// message shows a header, the body or a key.
-  /// Errors: kUnknownHost, kHostUnreachable (refused, no route), kConnectTimeout, kHostKeyRejected
+  /// Errors: kHostRefused (without TLS, a server of another user on this machine: nothing was
+  /// sent), kUnknownHost, kHostUnreachable (refused, no route), kConnectTimeout, kHostKeyRejected
   /// (certificate), kHandshakeFailed (not TLS), kDeadlineExceeded, kProtocolError (not HTTP, cut
   /// off, body too large), kCancelled, kUsage (URL), kNotSupported (no libcurl on this machine, or
   /// one without signatures).

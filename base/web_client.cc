@@ -17,7 +17,9 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/local_peer.h"
 #include "base/text.h"
+#include "base/unix_socket.h"
 
 namespace hvdray {
 namespace {
@@ -78,17 +80,49 @@ std::string CertificateFault(long verify_result) {
   }
 }
 
+/// A client in clear text that is told of each new connection before it sends anything.
+class PlainClient final : public httplib::ClientImpl {
+ public:
+  /// on_connected: false ends the connection.
+  PlainClient(const WebClientOptions& options, std::function<bool(int fd)> on_connected)
+      : ClientImpl(options.host, options.port),
+        socket_path_(options.socket_path),
+        on_connected_(std::move(on_connected)) {}
+
+ protected:
+  bool create_and_connect_socket(Socket& socket, httplib::Error& error) override {
+    if (!socket_path_.empty()) {
+      UniqueFd fd;
+      if (ConnectUnix(socket_path_, fd) == 0) socket.sock = fd.Release();
+      error = socket.is_open() ? httplib::Error::Success : httplib::Error::Connection;
+    } else if (!ClientImpl::create_and_connect_socket(socket, error)) {
+      return false;
+    }
+    if (!socket.is_open()) return false;
+    if (on_connected_(socket.sock)) return true;
+    close_socket(socket);
+    error = httplib::Error::Connection;
+    return false;
+  }
+
+ private:
+  const std::string socket_path_;
+  const std::function<bool(int fd)> on_connected_;
+};
+
 }  // namespace
 
 struct WebClient::Impl {
-  explicit Impl(WebClientOptions with) : options(std::move(with)) {
+  explicit Impl(WebClientOptions with)
+      : options(std::move(with)), are_secrets_sent(options.is_tls && MayLeaveByTls()) {
     if (options.is_tls) {
       auto secure = std::make_unique<httplib::SSLClient>(options.host, options.port);
       secure->enable_server_certificate_verification(options.trust.is_checked);
       tls = secure.get();
       client = std::move(secure);
     } else {
-      client = std::make_unique<httplib::ClientImpl>(options.host, options.port);
+      client =
+          std::make_unique<PlainClient>(options, [this](int fd) { return MayUseConnection(fd); });
     }
     if (!options.trust.path.empty()) {
       struct ::stat entry {};
@@ -126,12 +160,43 @@ struct WebClient::Impl {
     if (!IsSafePath(request.path)) {
       return {ErrorCode::kUsage, fmt::format("{}: not a valid request path", request.method)};
     }
-    for (const auto& [name, value] : options.headers) {
-      if (!IsSafeHeader(name, value)) {
-        return {ErrorCode::kUsage, "a header contains bytes that can't be sent"};
+    for (const WebHeaders* headers : {&options.headers, &options.secrets}) {
+      for (const auto& [name, value] : *headers) {
+        if (!IsSafeHeader(name, value)) {
+          return {ErrorCode::kUsage, "a header contains bytes that can't be sent"};
+        }
       }
     }
     return {};
+  }
+
+  // A server with any certificate may be anybody.
+  bool MayLeaveByTls() const { return options.trust.is_checked || options.are_secrets_for_others; }
+
+  /// For each new connection in clear text. Whether the request that it was made for may be sent;
+  /// gives it the secrets, or takes them from it.
+  bool MayUseConnection(int fd) {
+    using Kind = LocalPeer::Kind;
+    if (!options.socket_path.empty()) {
+      const std::lock_guard lock(mutex);
+      has_address = true;
+      socket.Reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    }
+    const bool is_trusted = !options.socket_path.empty() || !options.is_peer_checked;
+    peer = is_trusted ? LocalPeer{Kind::kTrusted, 0} : FindLocalPeer(fd);
+    const bool is_elsewhere = peer.kind == Kind::kElsewhere;
+    is_refused = peer.kind != Kind::kTrusted && !is_elsewhere && is_confidential;
+    are_secrets_sent =
+        peer.kind == Kind::kTrusted || (is_elsewhere && options.are_secrets_for_others);
+    AddSecrets(*current);
+    return !is_refused;
+  }
+
+  void AddSecrets(httplib::Request& request) const {
+    for (const auto& [name, value] : options.secrets) {
+      request.headers.erase(name);
+      if (are_secrets_sent) request.headers.emplace(name, value);
+    }
   }
 
   httplib::Request MakeRequest(const WebRequest& from) {
@@ -143,6 +208,7 @@ struct WebClient::Impl {
       request.headers.erase(name);
       request.headers.emplace(name, value);
     }
+    AddSecrets(request);
     if (from.body.empty()) return request;
     if (!from.content_type.empty()) request.headers.emplace("Content-Type", from.content_type);
     request.content_length_ = from.body.size();
@@ -160,6 +226,7 @@ struct WebClient::Impl {
   httplib::Error Attempt(const WebRequest& from, const std::function<bool(ByteView)>* take,
                          WebReply& reply) {
     httplib::Request request = MakeRequest(from);
+    current = &request;
     reply = {};
     request.response_handler = [&](const httplib::Response& response) {
       reply.status = response.status;
@@ -191,6 +258,7 @@ struct WebClient::Impl {
     if (client->send(request, response, error)) {
       // A proxy's refusal of the tunnel reaches no handler.
       if (reply.status == 0) reply.status = response.status;
+      reply.has_had_secrets = are_secrets_sent;
       return httplib::Error::Success;
     }
     return error == httplib::Error::Success ? httplib::Error::Unknown : error;
@@ -252,7 +320,7 @@ struct WebClient::Impl {
   bool Begin(bool may_be_silent) {
     const std::lock_guard lock(mutex);
     is_endless = may_be_silent;
-    is_done = was_cut = is_enough = is_too_large = has_address = false;
+    is_done = was_cut = is_enough = is_too_large = has_address = is_refused = false;
     bytes_sent = 0;
     deadline.reset();
     if (!is_endless) deadline = Clock::now() + options.timeout;
@@ -271,8 +339,11 @@ struct WebClient::Impl {
   Result<WebReply> Run(const WebRequest& request, const std::function<bool(ByteView)>* take,
                        bool may_be_silent = false) {
     HVDRAY_RETURN_IF_ERROR(Check(request));
-    // A POST can't be repeated, so it gets a connection that the server can't have closed yet.
-    if (request.method == "POST") Close();
+    is_confidential = !options.secrets.empty() || !request.body.empty();
+    // A POST can't be repeated, so it gets a connection that the server can't have closed yet. A
+    // connection that was good enough for less is judged anew.
+    if (request.method == "POST" || is_confidential != was_confidential) Close();
+    was_confidential = is_confidential;
     if (!Begin(may_be_silent)) return Status(ErrorCode::kCancelled, "cancelled");
     WebReply reply;
     httplib::Error error = httplib::Error::Unknown;
@@ -303,11 +374,23 @@ struct WebClient::Impl {
     return is_cancelled;
   }
 
+  Status NotOurs() const {
+    const bool is_known = peer.kind == LocalPeer::Kind::kOtherUser;
+    return {ErrorCode::kAuthenticationFailed,
+            fmt::format("port {} of this machine belongs to {}", options.port,
+                        is_known ? fmt::format("another user (uid {})", peer.uid)
+                                 : std::string("an unknown user"))};
+  }
+
   /// Call after the Watcher has ended: only Cancel() may still touch what the mutex guards.
   Status ToStatus(httplib::Error error, const WebReply& reply, size_t body_bytes) const {
     const std::string timeout = SecondsText(options.timeout);
+    if (is_refused) return NotOurs();
     const bool is_connecting =
         error == httplib::Error::Connection || error == httplib::Error::ConnectionTimeout;
+    if (is_connecting && !options.socket_path.empty()) {
+      return {ErrorCode::kHostUnreachable, "the tunnel has ended"};
+    }
     if (is_connecting && (was_cut || error == httplib::Error::ConnectionTimeout)) {
       return {ErrorCode::kConnectTimeout, fmt::format("no answer within {}", timeout)};
     }
@@ -364,6 +447,12 @@ struct WebClient::Impl {
   bool is_too_large = false;
   bool is_endless = false;
   size_t bytes_sent = 0;
+  httplib::Request* current = nullptr;  // of the attempt that runs
+  bool is_confidential = false;         // of the request: it has secrets or a body
+  bool was_confidential = false;        // the one before
+  bool are_secrets_sent;                // on this connection
+  bool is_refused = false;              // it is not sent to `peer`
+  LocalPeer peer;                       // of this connection, in clear text
 
   std::mutex mutex;  // guards the rest while a call runs
   std::condition_variable wakeup;

@@ -39,10 +39,16 @@ struct WebProxy {
 struct WebClientOptions {
   std::string host;  ///< A name or an address; IPv6 without brackets.
   uint16_t port = 0;
+  std::string socket_path;  ///< A Unix socket that leads there. Empty: by TCP. Not with is_tls.
   bool is_tls = false;
   WebTrust trust;
   std::optional<WebProxy> proxy;  ///< Ignored without is_tls.
   WebHeaders headers;  ///< Sent with every request; replace those the client sends (User-Agent).
+  /// Further headers, for those whom nobody else can replace: a server with a verified certificate,
+  /// one behind `socket_path`, a process of this user or of root on this machine.
+  WebHeaders secrets;
+  bool are_secrets_for_others = false;  ///< The secrets also go to other machines, in clear text.
+  bool is_peer_checked = true;          ///< false: any process of this machine is trusted.
   Duration timeout{std::chrono::seconds(30)};  ///< Without a byte sent, and for the whole answer.
   size_t max_body_bytes = size_t{64} << 20;    ///< Of an answer that Send() returns.
 };
@@ -60,7 +66,8 @@ struct WebReply {
   int status = 0;  ///< As received: 404 and 500 are replies, not errors.
   std::string body;
   std::string content_type;
-  std::string location;  ///< Where a redirect points.
+  std::string location;          ///< Where a redirect points.
+  bool has_had_secrets = false;  ///< The request had the client's secrets.
 };
 
 /// Sends requests one after another over one connection, and reconnects when the server has closed
@@ -76,9 +83,10 @@ class WebClient {
   /// Blocks until the whole answer has arrived. Repeats a GET, PUT or DELETE once if the server
   /// closes a kept connection without an answer.
   /// Errors: kUnknownHost, kHostUnreachable (refused, no route), kConnectTimeout, kHostKeyRejected
-  /// (certificate), kHandshakeFailed (not TLS), kFileUnreadable (trust.path), kDeadlineExceeded,
-  /// kProtocolError (incomplete answer, not HTTP, body too large), kCancelled, kOutOfResources,
-  /// kUsage (invalid path or header).
+  /// (certificate), kAuthenticationFailed (a request with secrets or a body is for a process of
+  /// another user of this machine: nothing was sent), kHandshakeFailed (not TLS), kFileUnreadable
+  /// (trust.path), kDeadlineExceeded, kProtocolError (incomplete answer, not HTTP, body too large),
+  /// kCancelled, kOutOfResources, kUsage (invalid path or header).
   Result<WebReply> Send(const WebRequest& request);
 
   /// GETs an answer that may last for days: calls `take` on this thread with each piece as it

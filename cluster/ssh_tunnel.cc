@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ssh_tunnel.h"
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,32 +19,30 @@
 #include "base/exec.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/unix_socket.h"
 #include "cluster/child_process.h"
 
 namespace hvdray {
 namespace {
 
-// ssh listens before it asks for a session, so this line means that the port is open.
+// ssh listens before it asks for a session, so this line means that the socket is open.
 constexpr std::string_view kReady = "HVDRAY-TUNNEL";
 constexpr char kWaitForOurEnd[] = "echo; echo HVDRAY-TUNNEL; exec cat >/dev/null";
-constexpr std::string_view kPortTaken = "cannot listen to port";
+// On Linux, whose port it is: any user of that host may listen on its loopback.
+constexpr std::string_view kOtherOwner = "HVDRAY-OWNER ";
+constexpr char kCheckOwner[] =
+    "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | while read -r n l r s q t x o y; do "
+    "case \"$l:$s\" in {}) "
+    "[ \"$o\" = 0 ] || [ \"$o\" = \"$(id -u)\" ] || {{ echo; echo HVDRAY-OWNER \"$o\"; exit 1; "
+    "}};; "
+    "esac; done || exit 1; ";
 constexpr size_t kMaxBytes = size_t{64} << 10;  // kept of the output of a login shell or ssh
-constexpr int kPorts = 3;                       // tries; another process may take a port first
 constexpr int kPatienceMs = 1000;               // for ssh to notice that its stdin is closed
 
-/// A port that is free at this moment; another process may take it before ssh does.
-Result<uint16_t> FreePort() {
-  const UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (!probe.is_valid() || ::bind(probe.get(), raw, size) != 0 ||
-      ::getsockname(probe.get(), raw, &size) != 0) {
-    return ErrnoStatus("look for a free port", errno);
-  }
-  return ::ntohs(address.sin_port);
+/// Whether ssh takes the path as it is: in -L, a colon ends it, and % and $ may stand for something
+/// else.
+bool IsPlain(std::string_view path) {
+  return path.starts_with('/') && path.find_first_of(":%$\\") == std::string_view::npos;
 }
 
 std::vector<std::string> ShownLinesOf(std::string_view text) {
@@ -56,6 +52,25 @@ std::vector<std::string> ShownLinesOf(std::string_view text) {
     if (!line.empty()) lines.push_back(ShownLine(line));
   }
   return lines;
+}
+
+/// For a login shell of any kind.
+std::string RemoteText(const TunnelEnds& ends) {
+  if (!ends.is_owner_checked) return kWaitForOurEnd;
+  // At another address than loopback: whoever listens at this port of any.
+  const std::string listeners =
+      ends.remote_address == "127.0.0.1"
+          ? fmt::format("*0000:{0:04X}:0A|*0100007F:{0:04X}:0A", ends.remote_port)
+          : fmt::format("*:{:04X}:0A", ends.remote_port);
+  return fmt::format("exec /bin/sh -c '{}{}'", fmt::format(kCheckOwner, listeners), kWaitForOurEnd);
+}
+
+Status OtherOwner(const std::string& uid) {
+  return {ErrorCode::kRayDenied,
+          fmt::format("its port belongs to another user there (uid {}): it gets no token and no "
+                      "package",
+                      uid),
+          "if that user runs this cluster for you: --no-peer-check"};
 }
 
 /// false: the pipe is closed.
@@ -69,14 +84,22 @@ bool Read(const UniqueFd& fd, std::string* text) {
 
 }  // namespace
 
-SshTunnel::SshTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors, uint16_t port)
+SshTunnel::SshTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors,
+                     std::string path)
     : helper_(std::move(helper)),
       input_(std::move(input)),
       output_(std::move(output)),
       errors_(std::move(errors)),
-      port_(port) {}
+      path_(std::move(path)) {}
 
-SshTunnel::~SshTunnel() { End(); }
+SshTunnel::~SshTunnel() {
+  End();
+  ::unlink(path_.c_str());  // of a tunnel that did not open
+}
+
+std::string SshTunnel::socket_path() const {
+  return fmt::format("/proc/self/fd/{}", socket_.get());
+}
 
 Status SshTunnel::WaitReady(TimePoint deadline) {
   std::string output;
@@ -94,9 +117,22 @@ Status SshTunnel::WaitReady(TimePoint deadline) {
     if (ready[1].revents != 0 && !Read(errors_, &said_)) errors_.Reset();
     const bool is_open = ready[0].revents == 0 || Read(output_, &output);
     const std::vector<std::string> lines = ShownLinesOf(output);
-    if (std::find(lines.begin(), lines.end(), kReady) != lines.end()) return {};
+    for (const std::string& line : lines) {
+      if (line == kReady) return {};
+      if (line.starts_with(kOtherOwner)) return OtherOwner(line.substr(kOtherOwner.size()));
+    }
     if (!is_open) return HowItEnded();
   }
+}
+
+/// Whoever is killed from here on leaves nothing behind, and nobody else can connect.
+Status SshTunnel::TakeSocket() {
+  socket_.Reset(::open(path_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!socket_.is_valid()) {
+    return ErrnoStatus("the socket of ssh", errno).WithCode(ErrorCode::kAgentStartFailed);
+  }
+  ::unlink(path_.c_str());
+  return {};
 }
 
 Status SshTunnel::HowItEnded() {
@@ -104,10 +140,6 @@ Status SshTunnel::HowItEnded() {
   while (errors_.is_valid() && Read(errors_, &said_)) {
   }
   const std::vector<std::string> lines = ShownLinesOf(said_);
-  const bool is_taken = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.find(kPortTaken) != std::string::npos;
-  });
-  if (is_taken) return {ErrorCode::kAddressInUse, "the port for the tunnel was taken"};
   const Status how(ErrorCode::kAgentStartFailed, code >= 0
                                                      ? fmt::format("ssh exited with code {}", code)
                                                      : std::string("ssh was killed"));
@@ -123,8 +155,8 @@ int SshTunnel::End() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-Result<std::unique_ptr<SshTunnel>> SshTunnel::OpenAt(const std::vector<std::string>& argv,
-                                                     uint16_t port, TimePoint deadline) {
+Result<std::unique_ptr<SshTunnel>> SshTunnel::Start(const std::vector<std::string>& argv,
+                                                    const std::string& path) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe input, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
@@ -135,38 +167,32 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::OpenAt(const std::vector<std::stri
       SpawnHelper(argv, input.read_end.get(), output.write_end.get(), errors.write_end.get()));
   output.write_end.Reset();
   errors.write_end.Reset();
-  std::unique_ptr<SshTunnel> tunnel(new SshTunnel(std::move(helper), std::move(input.write_end),
+  return std::unique_ptr<SshTunnel>(new SshTunnel(std::move(helper), std::move(input.write_end),
                                                   std::move(output.read_end),
-                                                  std::move(errors.read_end), port));
-  HVDRAY_RETURN_IF_ERROR(tunnel->WaitReady(deadline));
-  return tunnel;
+                                                  std::move(errors.read_end), path));
 }
 
 Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
-                                                   const std::string& host, uint16_t remote_port,
-                                                   Duration limit, uint16_t local_port,
-                                                   const std::string& address) {
+                                                   const std::string& host, const TunnelEnds& ends,
+                                                   Duration limit) {
   const TimePoint deadline = std::chrono::steady_clock::now() + limit;
-  OpensshOptions forwarding = ssh;
-  const bool is_v6 = address.find(':') != std::string::npos;
-  const std::string place = is_v6 ? "[" + address + "]" : address;
-  for (int tries = 1;; ++tries) {
-    uint16_t port = local_port;
-    if (port == 0) {
-      HVDRAY_ASSIGN_OR_RETURN(port, FreePort());
-    }
-    forwarding.local_forwards = {fmt::format("127.0.0.1:{}:{}:{}", port, place, remote_port)};
-    Result<std::unique_ptr<SshTunnel>> tunnel =
-        OpenAt(OpensshArgv(forwarding, host, kWaitForOurEnd), port, deadline);
-    if (tunnel.ok()) return tunnel;
-    const bool is_taken = tunnel.status().code() == ErrorCode::kAddressInUse;
-    if (is_taken && local_port != 0) {
-      return Status(ErrorCode::kAddressInUse,
-                    fmt::format("port {} of this machine is in use", local_port));
-    }
-    if (is_taken && tries < kPorts) continue;
-    return std::move(tunnel).status().WithContext("tunnel to " + host);
+  HVDRAY_RETURN_IF_ERROR(UnixAddress(ends.socket_path).status());
+  if (!IsPlain(ends.socket_path)) {
+    return Status(
+        ErrorCode::kFileUnwritable,
+        fmt::format("{}: ssh cannot take this path for a tunnel", ShownText(ends.socket_path)),
+        "set TMPDIR to a directory without : % $ and \\ in its name");
   }
+  OpensshOptions forwarding = ssh;
+  const bool is_v6 = ends.remote_address.find(':') != std::string::npos;
+  forwarding.local_forwards = {fmt::format(is_v6 ? "{}:[{}]:{}" : "{}:{}:{}", ends.socket_path,
+                                           ends.remote_address, ends.remote_port)};
+  Result<std::unique_ptr<SshTunnel>> tunnel =
+      Start(OpensshArgv(forwarding, host, RemoteText(ends)), ends.socket_path);
+  Status ready = tunnel.ok() ? (*tunnel)->WaitReady(deadline) : tunnel.status();
+  if (ready.ok()) ready = (*tunnel)->TakeSocket();
+  if (ready.ok()) return tunnel;
+  return std::move(ready).WithContext("tunnel to " + host);
 }
 
 }  // namespace hvdray

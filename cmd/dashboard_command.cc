@@ -13,7 +13,7 @@
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
 #include "cmd/head_survey.h"
-#include "cmd/job_ssh.h"
+#include "cmd/port_forwarder.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
@@ -74,17 +74,23 @@ Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
                   fmt::format("open http://{}:{}", place.host, there));
   }
   const uint16_t here = said_here.value_or(kRayDashboardPort);
-  Result<std::unique_ptr<SshTunnel>> tunnel =
-      SshTunnel::Open(OpensshOptionsFor(access.spec, head.host), head.host.dial_name(), there,
-                      SshConnectTimeoutOf(access.spec), here, place.host);
-  if (!tunnel.ok()) {
-    if (tunnel.status().code() != ErrorCode::kAddressInUse) return tunnel.status();
-    return Status(ErrorCode::kAddressInUse, tunnel.status().message(),
+  // Before SSH, which may ask for a password.
+  Result<std::unique_ptr<PortForwarder>> port =
+      PortForwarder::Open(*loop, here, *access.spec.is_peer_checked);
+  if (!port.ok()) {
+    if (port.status().code() != ErrorCode::kAddressInUse) return port.status();
+    return Status(ErrorCode::kAddressInUse, port.status().message(),
                   fmt::format("hvdray dashboard {} -p PORT", access.path));
   }
+  HVDRAY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<SshTunnel> tunnel,
+      OpenDashboardTunnel(head.host, place, !access.file.docker.container_name.empty(),
+                          access.spec));
+  (*port)->LeadTo(tunnel->socket_path());
   RayAccess ray;
   ray.address.host = "127.0.0.1";
-  ray.address.port = here;
+  ray.address.port = there;
+  ray.address.socket_path = tunnel->socket_path();
   if (Status why = DashboardClient(std::move(ray)).Version().status();
       why.code() == ErrorCode::kRayUnreachable) {
     return Status(ErrorCode::kHostUnreachable,
@@ -93,7 +99,7 @@ Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
   }
   const int printed = PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", here));
   if (printed != 0) return printed;
-  if (const auto code = WaitForSignal(*loop, (*tunnel)->ended_fd())) return *code;
+  if (const auto code = WaitForSignal(*loop, tunnel->ended_fd())) return *code;
   return Status(ErrorCode::kHostUnreachable, fmt::format("{}: the tunnel broke", head.address));
 }
 

@@ -119,6 +119,7 @@ ClusterHosts LoginOfCluster(const ClusterSpec& spec) {
   result.ssh_proxy_command = spec.auth.ssh_proxy_command;
   // As Ray does.
   result.ssh_identity_file = ExpandedHome(spec.auth.ssh_private_key);
+  result.is_ray_in_container = !spec.docker.container_name.empty();
   result.run = spec.run;
   result.name = spec.cluster_name;
   result.is_dashboard_moved = std::ranges::any_of(

@@ -20,12 +20,14 @@
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "cmd/job_ssh.h"
+#include "cmd/scratch_directory.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/spec_builder.h"
 
 namespace hvdray {
 namespace {
 
+constexpr char kLoopback[] = "127.0.0.1";
 // A dashboard answers in milliseconds; behind a firewall nothing ever does.
 constexpr Duration kProbeLimit = std::chrono::seconds(2);
 constexpr Duration kMaxAnswerLimit = std::chrono::hours(1);
@@ -43,14 +45,37 @@ std::string UrlOf(const std::string& host, uint16_t port) {
                : fmt::format("http://{}:{}", host, port);
 }
 
-/// Whether Ray answers there. kRayDenied: it does, and asks for another token.
-Status Probe(const std::string& url, const HeadLink& link) {
+/// By a flag, a variable or the user's own file of defaults.
+bool IsSaidByUser(const std::string& origin, const Environment& environment) {
+  const std::string own_file = UserFilePath(environment);
+  return origin.starts_with("flag ") || origin.starts_with("env ") ||
+         (!own_file.empty() && origin.starts_with(own_file + ":"));
+}
+
+/// No file but the user's own may turn that off: it would hand out the token.
+bool IsPeerChecked(const JobSpec& spec, const Environment& environment) {
+  return *spec.is_peer_checked || !IsSaidByUser(spec.is_peer_checked.origin(), environment);
+}
+
+/// Whether Ray answers there. kRayDenied: it does, and asks for a token.
+Status ProbeWithoutToken(const std::string& url, const JobSpec& from) {
   JobSpec spec;
-  spec.ray.address.Set(url, "flag --ray-address");
+  spec.ray.address.Set(url, *from.cluster_file);
+  spec.is_peer_checked = from.is_peer_checked;
+  HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess("run", spec, {}));
+  access.token = {};
+  access.headers = {};
+  access.timeout = kProbeLimit;
+  return DashboardClient(std::move(access)).Version().status();
+}
+
+/// The same through the tunnel of `link`, with the token that we have.
+Status ProbeTunnel(const HeadLink& link, uint16_t port) {
+  JobSpec spec;
+  spec.ray.address.Set(UrlOf(kLoopback, port), "tunnel");
   HVDRAY_ASSIGN_OR_RETURN(RayAccess access, ResolveRayAccess("run", spec, link));
   access.timeout = kProbeLimit;
-  DashboardClient client(std::move(access));
-  return client.Version().status();
+  return DashboardClient(std::move(access)).Version().status();
 }
 
 /// The token that the head's own Ray reads, of the user who logs in; empty: none, or no way there.
@@ -74,6 +99,19 @@ RayToken TokenOfHead(const HostSlots& head, const JobSpec& spec) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,
+                                                       const RayDashboard& place,
+                                                       bool is_in_container, const JobSpec& spec) {
+  const ScratchDirectory directory("hvdray-tunnel.");
+  const bool is_checked = IsPeerChecked(spec, Environment::FromProcess());
+  return SshTunnel::Open(OpensshOptionsFor(spec, head), head.dial_name(),
+                         {.socket_path = directory.path() + "/dashboard",
+                          .remote_port = place.port,
+                          .is_owner_checked = is_checked && !is_in_container,
+                          .remote_address = place.IsAtOneAddress() ? place.host : kLoopback},
+                         SshConnectTimeoutOf(spec));
+}
 
 bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec) {
   const std::vector<bool> are = AreThisMachine({host.host, host.dial_name()}, LookupOf(spec));
@@ -112,14 +150,14 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
   std::vector<std::string> hosts;
   if (is_here || !cluster.is_dashboard_hidden) hosts.push_back(name);
   // By default Ray's dashboard listens on loopback only.
-  if (is_here && name != "127.0.0.1") hosts.insert(hosts.begin(), "127.0.0.1");
+  if (is_here && name != kLoopback) hosts.insert(hosts.begin(), kLoopback);
   if (place && place->IsAtOneAddress()) hosts.insert(hosts.begin(), place->host);
   const bool has_ssh = !is_here && spec.launch_agent->empty();
   std::string said;
-  std::string denied;  // the URL of a Ray that wants another token than ours
+  std::string denied;  // the URL of a Ray that wants a token
   for (const std::string& host : hosts) {
     std::string url = UrlOf(host, place ? place->port : kRayDashboardPort);
-    const Status status = Probe(url, link);
+    const Status status = ProbeWithoutToken(url, spec);
     if (status.ok() || (status.code() == ErrorCode::kRayDenied && !has_ssh)) return url;
     if (status.code() == ErrorCode::kRayDenied) denied = url;
     said = status.message();
@@ -128,24 +166,25 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
     if (!place) {
       HVDRAY_ASSIGN_OR_RETURN(place, FindDashboard(head, cluster.name, spec));
     }
-    // The head's own token must not cross the network as it is, so it needs the tunnel.
-    Result<std::unique_ptr<SshTunnel>> opened =
-        SshTunnel::Open(OpensshOptionsFor(spec, head), name, place->port, SshConnectTimeoutOf(spec),
-                        /*local_port=*/0, place->IsAtOneAddress() ? place->host : "127.0.0.1");
-    if (opened.ok()) {
-      std::string url = UrlOf("127.0.0.1", (*opened)->local_port());
-      const Status status = Probe(url, link);
-      if (status.ok() || status.code() == ErrorCode::kRayDenied) {
-        if (!status.ok()) link.token = TokenOfHead(head, spec);
-        link.tunnel = std::move(opened).value();
-        return url;
-      }
-      said += said.empty() ? status.message() : "; nor through SSH";
-    } else {
-      said += (said.empty() ? "" : "; ") + opened.status().message();
+    Result<std::unique_ptr<SshTunnel>> tunnel =
+        OpenDashboardTunnel(head, *place, cluster.is_ray_in_container, spec);
+    const Status opened = tunnel.status();
+    if (opened.code() == ErrorCode::kRayDenied) return opened;
+    if (opened.ok()) link = {.tunnel = std::move(tunnel).value(), .host = name};
+    const Status status = opened.ok() ? ProbeTunnel(link, place->port) : opened;
+    if (status.ok() || status.code() == ErrorCode::kRayDenied) {
+      if (!status.ok()) link.token = TokenOfHead(head, spec);
+      return UrlOf(kLoopback, place->port);
     }
+    link = {};
+    said += said.empty()  ? status.message()
+            : opened.ok() ? "; nor through SSH"
+                          : "; " + opened.message();
   }
-  if (!denied.empty()) return denied;
+  if (!denied.empty()) {
+    Log(LogLevel::kWarning, "ray", "{}", said);
+    return denied;
+  }
   return Status(ErrorCode::kRayUnreachable, fmt::format("no Ray answers on {}: {}", name, said),
                 "start Ray there, or name its dashboard with --ray-address URL");
 }
@@ -157,6 +196,13 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec
   RayAccess access;
   HVDRAY_ASSIGN_OR_RETURN(access.address,
                           ResolveRayAddress(*ray.address, ray.address.origin(), environment));
+  if (link.tunnel != nullptr) {
+    access.address.through = link.host;
+    access.address.socket_path = link.tunnel->socket_path();
+  }
+  // A file's address is not the user's word on who may have the token.
+  access.is_clear_text_allowed = IsSaidByUser(access.address.origin, environment);
+  access.is_peer_checked = IsPeerChecked(spec, environment);
   HVDRAY_ASSIGN_OR_RETURN(access.headers, ResolveRayHeaders(*ray.headers, environment));
   if (link.token.is_empty()) {
     HVDRAY_ASSIGN_OR_RETURN(access.token, FindRayToken(environment));

@@ -10,6 +10,7 @@
 
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ssh_tunnel.h"
+#include "launcher/cluster/node_script.h"
 #include "launcher/job/options_resolver.h"
 
 namespace hvdray {
@@ -17,7 +18,9 @@ namespace hvdray {
 /// What the way to a cluster file's Ray needs for as long as it is used.
 struct HeadLink {
   std::unique_ptr<SshTunnel> tunnel;  ///< null: the dashboard is reached directly.
-  RayToken token;                     ///< Read from the head; empty: not needed, or not found.
+  std::string host;                   ///< Where the tunnel leads.
+  /// Read from the head over SSH, for the tunnel only; empty: not needed, or not found.
+  RayToken token;
 };
 
 /// Whether the host's name in its cluster, or the one that is dialled, is this machine's. May block
@@ -27,10 +30,18 @@ bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec);
 /// Whether it is reached without SSH. Not in a cloud, whose network may have our address, too.
 bool IsHeadHere(const HostSlots& head, const JobSpec& spec);
 
+/// A tunnel to the dashboard of `head` at `place`. `is_in_container`: what listens there may be of
+/// the image's user. Blocks. Errors: those of SshTunnel::Open().
+Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,
+                                                       const RayDashboard& place,
+                                                       bool is_in_container, const JobSpec& spec);
+
 /// The URL of the Ray on the head of a cluster file, reached directly or through SSH; `link` must
-/// last as long as its use; `cluster` has a head. See ResolverFiles::find_ray. If that Ray denies
-/// access, reads the head's own token over SSH. Blocks, for seconds at worst. A Ray that denies
-/// access even so counts as found. Errors: kRayUnreachable with what each way said.
+/// last as long as its use; `cluster` has a head. See ResolverFiles::find_ray. Asks without a token
+/// who the file's address is: a Ray that wants one gets it through SSH only, which knows the head,
+/// or if it runs on this machine. If that Ray denies access, reads the head's own token over SSH.
+/// Blocks, for seconds at worst. A Ray that denies access even so counts as found. Errors:
+/// kRayUnreachable with what each way said.
 Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec& spec,
                                      HeadLink& link);
 

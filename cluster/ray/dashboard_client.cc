@@ -54,14 +54,17 @@ WebClientOptions OptionsOf(const RayAccess& access) {
   options.trust = access.trust;
   options.proxy = access.proxy;
   options.timeout = access.timeout;
+  options.socket_path = access.address.socket_path;
   options.headers = {{"User-Agent", access.user_agent}};
-  options.headers.insert(options.headers.end(), access.headers.begin(), access.headers.end());
+  options.secrets = access.headers;
+  options.are_secrets_for_others = access.is_clear_text_allowed;
+  options.is_peer_checked = access.is_peer_checked;
   if (!access.token.is_empty()) {
     // A proxy may use the usual header for itself; Ray accepts the other one as well.
     const bool is_taken = std::ranges::any_of(access.headers, [](const auto& header) {
       return ::strcasecmp(header.first.c_str(), "authorization") == 0;
     });
-    options.headers.emplace_back(is_taken ? "X-Ray-Authorization" : "Authorization",
+    options.secrets.emplace_back(is_taken ? "X-Ray-Authorization" : "Authorization",
                                  fmt::format("Bearer {}", access.token.text.view()));
   }
   return options;
@@ -87,6 +90,8 @@ RayAccess RayAccess::Copy() const {
   return {.address = address,
           .token = {token.text.Copy(), token.origin},
           .headers = headers,
+          .is_clear_text_allowed = is_clear_text_allowed,
+          .is_peer_checked = is_peer_checked,
           .trust = trust,
           .proxy = proxy,
           .user_agent = user_agent,

@@ -26,7 +26,10 @@ namespace hvdray {
 struct RayAccess {
   RayAddress address;
   RayToken token;
-  WebHeaders headers;
+  WebHeaders headers;  ///< As secret as the token.
+  /// Both also go to another machine in clear text: the user has named its address.
+  bool is_clear_text_allowed = false;
+  bool is_peer_checked = true;  ///< false: also to processes of other users of this machine.
   WebTrust trust;
   std::optional<WebProxy> proxy;
   std::string user_agent = "hvdray";           ///< "hvdray/0.1.0". Ray refuses browsers.

@@ -155,8 +155,9 @@ bool IsNamed(const RayAddress& address, std::string_view list) {
 
 std::string RayAddress::Url() const {
   const uint16_t usual = is_tls ? 443 : 80;
-  return fmt::format("{}://{}{}{}", is_tls ? "https" : "http", Bracketed(host),
-                     port == usual ? "" : fmt::format(":{}", port), prefix);
+  return fmt::format("{}://{}{}{}{}", is_tls ? "https" : "http", Bracketed(host),
+                     port == usual ? "" : fmt::format(":{}", port), prefix,
+                     through.empty() ? "" : " of " + through);
 }
 
 Result<RayAddress> ParseRayAddress(std::string_view text) {

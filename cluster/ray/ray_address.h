@@ -23,11 +23,14 @@ struct RayAddress {
   bool is_tls = false;
   std::string host;  ///< IPv6 without brackets.
   uint16_t port = kRayDashboardPort;
-  std::string prefix;  ///< Precedes every path, for a reverse proxy: "" or "/team/ray".
-  std::string origin;  ///< "flag --ray-address", "env RAY_ADDRESS", "default".
-  std::string note;    ///< An assumption to tell the user, one line; usually empty.
+  std::string prefix;       ///< Precedes every path, for a reverse proxy: "" or "/team/ray".
+  std::string origin;       ///< "flag --ray-address", "env RAY_ADDRESS", "default".
+  std::string note;         ///< An assumption to tell the user, one line; usually empty.
+  std::string through;      ///< The host whose loopback `host` is, for a tunnel. Empty: none.
+  std::string socket_path;  ///< This end of the tunnel.
 
-  /// "http://127.0.0.1:8265", without a slash at the end.
+  /// "http://127.0.0.1:8265", without a slash at the end; through a tunnel "http://127.0.0.1:8265
+  /// of HEAD", for messages only.
   std::string Url() const;
 };
 

@@ -295,6 +295,12 @@ std::string Said(const WebReply& reply) {
 }
 
 Status Denied(const RayQuestion& question, const WebReply& reply, const RayToken& token) {
+  if (!token.is_empty() && !reply.has_had_secrets) {
+    return {ErrorCode::kRayDenied,
+            fmt::format("{} requires a token, which would travel in clear text ({})", question.url,
+                        Said(reply)),
+            "SSH to the head protects it, or https://; --ray-address URL sends it all the same"};
+  }
   const std::string what = token.is_empty() ? std::string("requires a token")
                                             : fmt::format("rejects the token of {}", token.origin);
   return {ErrorCode::kRayDenied, fmt::format("{} {} ({})", question.url, what, Said(reply)),
@@ -544,6 +550,11 @@ Status NoRayAnswer(const RayQuestion& question, const Status& why) {
       return not_there(
           "--ray-verify FILE names the certificates to trust; --ray-verify "
           "false turns the check off");
+    case ErrorCode::kAuthenticationFailed:
+      return Status(
+          ErrorCode::kRayDenied,
+          fmt::format("{}: {}: it gets no token and no package", question.url, why.message()),
+          "if that user runs this cluster for you: --no-peer-check");
     case ErrorCode::kHandshakeFailed:
       return not_there("a dashboard without a proxy in front speaks http:// only");
     case ErrorCode::kUnknownHost:

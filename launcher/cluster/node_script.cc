@@ -689,12 +689,26 @@ nodes | drain)
       exit 0
     fi
     "$python" -I -c '
-import http.client, json, sys, time, urllib.parse
+import http.client, json, os, sys, time, urllib.parse
 
 token = open(sys.argv[1]).read().strip()
 
+# Any user may listen on loopback. What nobody has accepted yet has no inode, and the listener counts.
+def check_owner(link):
+    ends = [":%04X" % end[1] for end in (link.sock.getpeername(), link.sock.getsockname())]
+    for name in ("tcp", "tcp6"):
+        for line in open("/proc/net/" + name).readlines()[1:] if os.path.exists("/proc/net/" + name) else ():
+            words = line.split()
+            address = words[1][:-5]
+            is_it = words[3] == "0A" and (host != "127.0.0.1" or address.endswith(("0100007F", "7F000001")) or not address.strip("0"))
+            if words[1].endswith(ends[0]) and (is_it or words[2].endswith(ends[1])) and words[9] != "0":
+                if int(words[7]) not in (0, os.getuid()):
+                    raise OSError("its port belongs to another user (uid %s)" % words[7])
+
 def ask(method, path):
     link = http.client.HTTPConnection(host, port, timeout=10)
+    link.connect()
+    check_owner(link)
     link.request(method, path, headers={"Authorization": "Bearer " + token})
     answer = link.getresponse()
     body = answer.read()

@@ -69,6 +69,8 @@ constexpr CommandOption kReplayOptions[] = {
 constexpr CommandOption kRay = {Id::kRay, "Query a Ray cluster."};
 constexpr CommandOption kCluster = {
     Id::kCluster, "Query the Ray on the head of this cluster file, through SSH if needed."};
+constexpr CommandOption kPeer = {
+    Id::kPeerCheck, "Trust a dashboard that another user runs, on this machine or on the head, too."};
 constexpr CommandOption kAnswerTimeout = {Id::kTimeout, "How long to wait for each answer.", "30"};
 constexpr CommandOption kRayJson = {Id::kJson, "Print one JSON object (docs/ray.md) instead of text."};
 
@@ -79,7 +81,7 @@ constexpr HelpExample kFollowExamples[] = {
 };
 constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecting may take.", "30"};
 constexpr CommandOption kFollowOptions[] = {
-    {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, {Id::kStop},
+    {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kAnswerTimeout, {Id::kStop},
     {Id::kQuiet}, {Id::kReport, "Write the job's report to FILE when it ends."},
     {Id::kEvents, "Write its events to FILE, if it was submitted with --events."},
     {Id::kJunit, "The same for --junit."}, {Id::kTrace, "The same for --trace."},
@@ -160,7 +162,8 @@ constexpr HelpExample kDashboardExamples[] = {
     {"on another port", "hvdray dashboard -p 9000 ray_cluster.yaml"},
 };
 constexpr CommandOption kDashboardOptions[] = {
-    {Id::kDashboardPort}, {Id::kRemotePort}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
+    {Id::kDashboardPort}, {Id::kRemotePort},
+    {Id::kPeerCheck, "Let every user of this machine connect."}, kFileName, {Id::kSshIdentityFile}, {Id::kSshConfig},
     {Id::kStrictHostKeyChecking}, kConnectTimeout, kFileVerbose, kRaysOwn, {Id::kHelp},
 };
 constexpr HelpExample kMonitorExamples[] = {
@@ -171,7 +174,7 @@ constexpr HelpExample kMonitorExamples[] = {
 constexpr CommandOption kMonitorOptions[] = {
     {Id::kInterval}, {Id::kJson, "Print one JSON object (docs/cluster.md) per look, each on a line."}, kFileName,
     {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kAnswerTimeout,
-    kFileVerbose, kRaysOwn, {Id::kHelp},
+    kPeer, kFileVerbose, kRaysOwn, {Id::kHelp},
 };
 constexpr HelpExample kLogsExamples[] = {
     {"which logs the head has", "hvdray logs ray_cluster.yaml head"},
@@ -183,7 +186,7 @@ constexpr HelpExample kLogsExamples[] = {
 constexpr CommandOption kLogsOptions[] = {
     {Id::kLines},
     {Id::kFollow, "Print what is added to the log, until the job ends, or Ctrl-C."},
-    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kFileName,
+    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kFileName,
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kAnswerTimeout, kFileVerbose,
     kRaysOwn, {Id::kHelp},
 };
@@ -192,12 +195,12 @@ constexpr std::string_view kLookExitCodes =
     "0 success; 2 wrong usage, no cluster at this address, or access denied; 125 the cluster returned an "
     "error.";
 constexpr CommandOption kLookOptions[] = {
-    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, kRayJson,
+    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kAnswerTimeout, kRayJson,
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
     kConnectTimeout, {Id::kHelp},
 };
 constexpr CommandOption kStatusOptions[] = {
-    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, kRayJson,
+    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kAnswerTimeout, kRayJson,
     kFileName, {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout,
     {Id::kHelp},
 };
@@ -218,7 +221,7 @@ constexpr HelpExample kSlotsExamples[] = {
     {"machine-readable", "hvdray slots --ray --json"},
 };
 constexpr CommandOption kSlotsOptions[] = {
-    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kAnswerTimeout, kRayJson,
+    kRay, {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kAnswerTimeout, kRayJson,
     {Id::kCpusPerSlot, "CPUs per slot."},
     {Id::kGpusPerSlot, "GPUs per slot, a whole number; needs --use-gpu."},
     {Id::kUseGpu, "Count slots with a GPU."},
@@ -247,7 +250,7 @@ constexpr CommandOption kStopOptions[] = {
     {Id::kTimeout, "How long to wait until the jobs are over.", "60"},
     {Id::kRay, "Stop jobs of a Ray cluster: those named, or all."}, {Id::kRayAddress},
     {Id::kCluster, "Stop jobs of the Ray on the head of this cluster file, as FILE does."}, {Id::kRayVerify},
-    {Id::kRayHeaders}, kFileName, {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    {Id::kRayHeaders}, kPeer, kFileName, {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
     kConnectTimeout, kFileVerbose, {Id::kHelp},
 };
 constexpr CommandOption kNodesReport = {

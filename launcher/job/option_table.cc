@@ -234,7 +234,8 @@ constexpr OptionRow kRows[] = {
      .help = "MASTER_PORT for torch.distributed."},
     {.id = Id::kPeerCheck, .name = "peer-check", .negations = "--no-peer-check",
      .type = Type::kFlag, .default_text = "on", .group = Group::kNetwork,
-     .help = "Let other users' processes on a host use the rendezvous, too."},
+     .help = "Let other users' processes on a host use the rendezvous, too, and trust a Ray dashboard of theirs, on "
+             "this machine or on the head."},
     {.id = Id::kKvHold, .name = "kv-hold", .spellings = "--kv-hold", .type = Type::kDuration,
      .value_name = "SECONDS", .default_text = "1", .group = Group::kNetwork,
      .help = "How long the rendezvous holds a request for a key that does not exist yet."},

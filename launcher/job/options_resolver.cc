@@ -366,19 +366,19 @@ Status TakeGangOptions(const ParsedArgv& argv, SubmitRequest* submit) {
 
 }  // namespace
 
-ResolverFiles RealResolverFiles() {
-  ResolverFiles files;
-  files.read = ReadRealFile;
-  files.is_executable = IsRealExecutable;
-  return files;
-}
-
 std::string UserFilePath(const Environment& environment) {
   const std::string xdg = environment.GetOr("XDG_CONFIG_HOME", "");
   // The XDG specification says to ignore a relative path.
   if (xdg.starts_with('/')) return xdg + "/hvdray/config.yaml";
   const std::string home = environment.GetOr("HOME", "");
   return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
+}
+
+ResolverFiles RealResolverFiles() {
+  ResolverFiles files;
+  files.read = ReadRealFile;
+  files.is_executable = IsRealExecutable;
+  return files;
 }
 
 Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,

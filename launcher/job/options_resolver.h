@@ -36,6 +36,8 @@ struct ClusterHosts {
   bool is_dashboard_moved = false;
   /// Its dashboard is reached through SSH alone; trying its address would only take time.
   bool is_dashboard_hidden = false;
+  /// Its processes on the head may be of the image's user.
+  bool is_ray_in_container = false;
   /// Asks the provider and fills in what it knows; hosts_status has what went wrong. Blocks. Null:
   /// all is there already.
   std::function<void(ClusterHosts* cluster)> ask_provider = {};
@@ -77,6 +79,10 @@ struct RunRequest {
   bool wants_version = false;      ///< -v
   bool wants_check_build = false;  ///< -cb
 };
+
+/// $XDG_CONFIG_HOME/hvdray/config.yaml or ~/.config/…, the user's own defaults; empty when neither
+/// is known.
+std::string UserFilePath(const Environment& environment);
 
 /// Resolves `args`, the words after `hvdray run` (or after `horovodrun`). Precedence: flags, then
 /// HVDRAY_<LONG_NAME> (then HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT), the -f file, the

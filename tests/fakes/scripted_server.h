@@ -49,6 +49,9 @@ class ScriptedServer {
 
   uint16_t port() const { return port_; }
 
+  /// As if another user listened. Only root can.
+  void GiveTo(uid_t user) const { EXPECT_EQ(::fchown(listener_.get(), user, user), 0); }
+
   /// Ends the server; the requests that it got, head and body.
   const std::vector<std::string>& Stop() {
     ::shutdown(listener_.get(), SHUT_RDWR);

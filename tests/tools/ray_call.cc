@@ -94,6 +94,7 @@ Status Run(const std::vector<std::string>& args) {
   RayAccess access;
   HVDRAY_ASSIGN_OR_RETURN(access.address, ResolveRayAddress(args.at(0), "URL", environment));
   HVDRAY_ASSIGN_OR_RETURN(access.token, FindRayToken(environment));
+  access.is_clear_text_allowed = true;
   return Call(std::move(access), args.at(1), {args.begin() + 2, args.end()});
 }
 

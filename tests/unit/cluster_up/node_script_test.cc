@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "base/digest.h"
+#include "tests/fakes/scripted_server.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -193,6 +194,28 @@ TEST_F(NodeScriptTest, StopEndsTheDaemonsOfThisNodeOnly) {
   EXPECT_EQ(Survey().processes, 1);
   EXPECT_EQ(ParseStopped(Call("stop").output)->left, 0);
   EXPECT_EQ(ParseStopped(Call("stop").output)->found, 0);
+}
+
+TEST_F(NodeScriptTest, AnotherUsersPortGetsNoToken) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give sockets away";
+  ScriptedServer server({{.answers = {ScriptedServer::Answer(401, "")}},
+                         {.answers = {ScriptedServer::Answer(401, "")}}});
+  Call("token", {"keep"}, "geheim\n");
+  fs::create_directories(home() + "/dashboard");
+  std::ofstream(home() + "/dashboard/dashboard.py")
+      << "import os, signal\nopen(os.environ['HOME'] + '/up', 'w')\nsignal.pause()\n";
+  Call("start", {"0", "aa",
+                 fmt::format("setsid python3 ~/dashboard/dashboard.py --port={} >/dev/null 2>&1 &",
+                             server.port())});
+  while (!fs::exists(home() + "/up")) Survey();
+  EXPECT_NE(Call("nodes").output.find("@problem the dashboard"), std::string::npos);
+  server.GiveTo(65534);
+  Call("nodes");
+  Call("drain", {"1"});
+  Call("stop");
+  const auto& requests = server.Stop();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_NE(requests[0].find("Bearer geheim"), std::string::npos);
 }
 
 TEST_F(NodeScriptTest, ALeaseIsWatchedByOneProcessUntilItIsTakenBack) {

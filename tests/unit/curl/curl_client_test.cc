@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 #include <thread>
@@ -105,6 +106,17 @@ TEST(CurlClientTest, CancelEndsARunningCallAndAllLaterOnes) {
   EXPECT_EQ(client.Send(request).status().code(), ErrorCode::kCancelled);
   other.join();
   EXPECT_EQ(client.Send(request).status().code(), ErrorCode::kCancelled);
+}
+
+TEST(CurlClientTest, AServerOfAnotherUserOfThisMachineGetsNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give sockets away";
+  ScriptedServer server({{{ScriptedServer::Answer(200, "")}}});
+  server.GiveTo(65534);
+  CurlClient client;
+  CurlRequest request = To(server.port());
+  request.headers.emplace_back("Authorization", "geheim");
+  EXPECT_EQ(client.Send(request).status().code(), ErrorCode::kHostRefused);
+  EXPECT_TRUE(server.Stop().empty());
 }
 
 }  // namespace

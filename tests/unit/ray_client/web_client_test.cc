@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <future>
 #include <string>
 #include <thread>
 
+#include "base/unix_socket.h"
 #include "tests/fakes/scripted_server.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -163,6 +167,79 @@ TEST_F(WebClientTest, WhatCouldSmuggleARequestInIsRefused) {
   const Status status = other.Send({.method = "GET", .path = "/"}).status();
   EXPECT_EQ(status.code(), ErrorCode::kUsage);
   EXPECT_EQ(status.ToString().find("geheim"), std::string::npos);
+}
+
+constexpr uid_t kNobody = 65534;
+
+TEST_F(WebClientTest, SecretsGoToAServerOfOurs) {
+  ScriptedServer server({{.answers = {ScriptedServer::Answer(200, "")}}});
+  WebClientOptions options = To(server);
+  options.secrets = {{"Authorization", "Bearer geheim"}};
+  const auto reply = WebClient(options).Send({.method = "GET", .path = "/"});
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_TRUE(reply->has_had_secrets);
+  EXPECT_NE(server.Stop().at(0).find("Authorization: Bearer geheim\r\n"), std::string::npos);
+}
+
+TEST_F(WebClientTest, AServerOfAnotherUserGetsNoSecretAndNoBody) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give sockets away";
+  const std::string answer = ScriptedServer::Answer(200, "");
+  ScriptedServer server({{}, {.answers = {answer, answer}}, {}, {.answers = {answer}}});
+  server.GiveTo(kNobody);
+  WebClientOptions options = To(server);
+  options.secrets = {{"Authorization", "Bearer geheim"}};
+  const auto refused = WebClient(options).Send({.method = "GET", .path = "/with-secret"});
+  EXPECT_EQ(refused.status().code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_NE(refused.status().message().find("65534"), std::string::npos);
+
+  WebClient plain(To(server));
+  EXPECT_TRUE(plain.Send({.method = "GET", .path = "/question"}).ok());
+  const auto package = plain.Send({.method = "PUT", .path = "/package", .body = "key"});
+  EXPECT_EQ(package.status().code(), ErrorCode::kAuthenticationFailed);
+
+  options.is_peer_checked = false;
+  EXPECT_TRUE(WebClient(options).Send({.method = "PUT", .path = "/x", .body = "key"}).ok());
+  const auto& requests = server.Stop();
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_TRUE(requests[0].starts_with("GET /question "));
+  EXPECT_NE(requests[1].find("geheim"), std::string::npos);
+}
+
+TEST_F(WebClientTest, AUnixSocketLeadsToTheServer) {
+  TempDirectory directory;
+  const std::string path = directory.path() + "/socket";
+  const auto address = UnixAddress(path);
+  ASSERT_TRUE(address.ok());
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address),
+            0);
+  ASSERT_EQ(::listen(listener.get(), 4), 0);
+  std::string request;
+  std::thread serving([&] {
+    const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    char bytes[4096];
+    while (request.find("\r\n\r\n") == std::string::npos) {
+      const ssize_t n = ::read(peer.get(), bytes, sizeof bytes);
+      if (n <= 0) return;
+      request.append(bytes, static_cast<size_t>(n));
+    }
+    const std::string answer = ScriptedServer::Answer(200, "through");
+    (void)!::send(peer.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+  });
+  WebClient client({.host = "127.0.0.1",
+                    .port = 8265,
+                    .socket_path = path,
+                    .secrets = {{"Authorization", "Bearer geheim"}}});
+  const auto reply = client.Send({.method = "GET", .path = "/"});
+  ::shutdown(listener.get(), SHUT_RDWR);
+  serving.join();
+  ASSERT_TRUE(reply.ok()) << reply.status().ToString();
+  EXPECT_EQ(reply->body, "through");
+  EXPECT_NE(request.find("Host: 127.0.0.1:8265\r\n"), std::string::npos);
+  EXPECT_NE(request.find("Bearer geheim\r\n"), std::string::npos);
+
+  const auto gone = client.Send({.method = "GET", .path = "/"});
+  EXPECT_EQ(gone.status().code(), ErrorCode::kHostUnreachable) << gone.status().ToString();
 }
 
 }  // namespace

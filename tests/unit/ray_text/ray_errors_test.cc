@@ -42,8 +42,11 @@ TEST(RayErrorsTest, ARefusalSaysWhetherThereWasATokenAndWhereOneComesFrom) {
   ExpectError(
       none, ErrorCode::kRayDenied,
       {kFirst.url, "requires a token", "401", "Unauthorized", "hint: ", "~/.ray/auth_token"});
-  const Status wrong =
-      RayRefusal(kFirst, Reply(403, "Forbidden: Invalid authentication token"), Token("geheim"));
+  WebReply reply = Reply(403, "Forbidden: Invalid authentication token");
+  const Status withheld = RayRefusal(kFirst, reply, Token("geheim"));
+  ExpectError(withheld, ErrorCode::kRayDenied, {"clear text", "--ray-address"});
+  reply.has_had_secrets = true;
+  const Status wrong = RayRefusal(kFirst, reply, Token("geheim"));
   ExpectError(wrong, ErrorCode::kRayDenied, {"rejects the token", "RAY_AUTH_TOKEN"});
   EXPECT_EQ(wrong.ToString().find("geheim"), std::string::npos);
 }

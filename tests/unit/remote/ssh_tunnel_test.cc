@@ -7,12 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+
+#include "tests/fakes/test_sockets.h"
 
 namespace hvdray {
 namespace {
@@ -29,9 +30,10 @@ class SshTunnelTest : public testing::Test {
   Result<std::unique_ptr<SshTunnel>> Open(const std::string& script, Duration limit) {
     const std::string path = directory_ + "/ssh";
     std::ofstream(path) << fmt::format(
-        "#!/bin/sh\necho $$ >>{0}/pids\necho \"$@\" >>{0}/words\n{1}\n", directory_, script);
+        "#!/bin/sh\n: >{0}/socket\necho $$ >>{0}/pids\necho \"$@\" >>{0}/words\n{1}\n", directory_,
+        script);
     ::chmod(path.c_str(), 0755);
-    return SshTunnel::Open({.program = path}, "head", 8265, limit);
+    return SshTunnel::Open({.program = path}, "head", {directory_ + "/socket", 8265}, limit);
   }
   std::string Text(const char* name) const {
     std::ifstream file(directory_ + "/" + name);
@@ -48,9 +50,10 @@ TEST_F(SshTunnelTest, IsOpenFromTheReadyLineOnAndEndsWithTheObject) {
   Result<std::unique_ptr<SshTunnel>> tunnel =
       Open("echo a banner; echo HVDRAY-TUNNEL; exec cat >/dev/null", kLong);
   ASSERT_TRUE(tunnel.ok()) << tunnel.status().ToString();
-  EXPECT_NE(
-      Text("words").find(fmt::format("-L 127.0.0.1:{}:127.0.0.1:8265", (*tunnel)->local_port())),
-      std::string::npos)
+  EXPECT_TRUE((*tunnel)->socket_path().starts_with("/proc/self/fd/"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/socket")) << "who is killed leaves it behind";
+  EXPECT_NE(Text("words").find(fmt::format("-L {}/socket:127.0.0.1:8265", directory_)),
+            std::string::npos)
       << Text("words");
   EXPECT_EQ(Text("words").find("ClearAllForwardings"), std::string::npos);
   EXPECT_TRUE(IsAlive());
@@ -73,13 +76,45 @@ TEST_F(SshTunnelTest, SaysWhatSshSaid) {
   EXPECT_NE(tunnel.status().message().find("head"), std::string::npos);
 }
 
-TEST_F(SshTunnelTest, TriesAnotherPortWhenOneIsTaken) {
-  const Result<std::unique_ptr<SshTunnel>> tunnel = Open(
-      "echo 'channel_setup_fwd_listener_tcpip: cannot listen to port: 1' >&2; exit 255", kLong);
-  ASSERT_FALSE(tunnel.ok());
-  EXPECT_EQ(tunnel.status().code(), ErrorCode::kAddressInUse);
-  const std::string pids = Text("pids");
-  EXPECT_EQ(std::count(pids.begin(), pids.end(), '\n'), 3);
+TEST_F(SshTunnelTest, ASocketOfATunnelThatDidNotOpenIsRemoved) {
+  ASSERT_FALSE(Open("exit 255", kLong).ok());
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/socket"));
+}
+
+TEST_F(SshTunnelTest, APortOfAnotherUserThereIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give sockets away";
+  const TestListener listener;
+  const UniqueFd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = Ipv4("127.0.0.1", 0);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(other.get(), generic, size), 0);
+  ASSERT_EQ(::listen(other.get(), 4), 0);
+  ASSERT_EQ(::getsockname(other.get(), generic, &size), 0);
+  ASSERT_EQ(::fchown(other.get(), 65534, 65534), 0);
+  // Runs the last word, as the host would.
+  const std::string path = directory_ + "/ssh";
+  std::ofstream(path) << "#!/bin/sh\n: >" << directory_
+                      << "/socket\nfor word; do :; done\neval \"$word\"\n";
+  ::chmod(path.c_str(), 0755);
+  const auto open = [&](uint16_t port, bool is_checked) {
+    return SshTunnel::Open({.program = path}, "head", {directory_ + "/socket", port, is_checked},
+                           kLong)
+        .status();
+  };
+  const uint16_t port = ntohs(address.sin_port);
+  EXPECT_EQ(open(port, true).code(), ErrorCode::kRayDenied) << open(port, true).ToString();
+  EXPECT_NE(open(port, true).message().find("uid 65534"), std::string::npos);
+  EXPECT_TRUE(open(port, false).ok());
+  EXPECT_TRUE(open(listener.port(), true).ok()) << open(listener.port(), true).ToString();
+}
+
+TEST_F(SshTunnelTest, APathThatSshWouldReadOtherwiseIsRefused) {
+  for (const std::string& path : {std::string("/tmp/a:b"), std::string("/tmp/%d"),
+                                  std::string("/tmp/${X}"), "/tmp/" + std::string(200, 'a')}) {
+    const auto tunnel = SshTunnel::Open({.program = "/bin/false"}, "head", {path, 8265}, kLong);
+    EXPECT_EQ(tunnel.status().code(), ErrorCode::kFileUnwritable) << path;
+  }
 }
 
 TEST_F(SshTunnelTest, GivesUpAtItsLimitAndLeavesNothingBehind) {
