@@ -16,6 +16,7 @@
 #include "base/gzip.h"
 #include "base/log.h"
 #include "base/sealed_memory.h"
+#include "base/secrets_equal.h"
 
 namespace hvdray {
 namespace {
@@ -42,7 +43,7 @@ bool FindsToken(const wire::Welcome& welcome) {
   if (welcome.memory_pid == 0 || welcome.memory_token.empty()) return false;
   if (OpenSealedMemory(welcome.memory_pid, welcome.memory_descriptor, memory) != 0) return false;
   const Result<std::string> token = ReadMemory(memory.get(), 0, welcome.memory_token.size() + 1);
-  return token.ok() && *token == welcome.memory_token;
+  return token.ok() && SecretsEqual(welcome.memory_token, *token);
 }
 
 }  // namespace
@@ -159,7 +160,7 @@ void AgentSession::On(Generation generation, wire::Probe&& probe) {
 
 void AgentSession::Measure(Generation generation, const wire::Probe& probe) {
   if (!probe_listener_ || measurer_) return CountStale(generation);
-  if (!measure_server_ || measure_server_->token() != probe.token) {
+  if (!measure_server_ || !SecretsEqual(measure_server_->token(), probe.token)) {
     measure_server_ = std::make_unique<MeasureServer>(loop_, probe.token);
     probe_listener_->GiveTo([this](UniqueFd socket) { measure_server_->Take(std::move(socket)); });
   }

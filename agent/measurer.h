@@ -38,8 +38,8 @@ class RateMeter {
 };
 
 /// The passive end, for connections that a ProbeListener has accepted. Serves those that begin with
-/// the token, silently closes all others, and every one after some seconds. Threads: the
-/// loop's.
+/// the whole token, silently closes all others once they have sent a greeting's length, and every
+/// one after some seconds. Threads: the loop's.
 class MeasureServer {
  public:
   /// The loop outlives the server.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/digest.h"
 
-#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
@@ -59,10 +58,6 @@ std::string Sha256Sum::Finish() {
 std::string HmacSha1(ByteView key, ByteView bytes) { return Hmac(::EVP_sha1(), key, bytes); }
 
 std::string HmacSha256(ByteView key, ByteView bytes) { return Hmac(::EVP_sha256(), key, bytes); }
-
-bool DigestsEqual(ByteView a, ByteView b) {
-  return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
 
 std::string RandomBytes(size_t count) {
   std::string bytes(count, '\0');

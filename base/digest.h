@@ -40,9 +40,6 @@ inline constexpr size_t kHmacSha256Bytes = 32;
 /// The kHmacSha256Bytes bytes of HMAC-SHA-256. Threads: any. Source: RFC 2104.
 std::string HmacSha256(ByteView key, ByteView bytes);
 
-/// Compares two digests in constant time: the time taken does not tell where they differ.
-bool DigestsEqual(ByteView a, ByteView b);
-
 /// `count` (at most 256) random bytes from the kernel, fit for keys. May block shortly after boot.
 /// Threads: any. Source: getrandom(2).
 std::string RandomBytes(size_t count);

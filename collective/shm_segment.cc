@@ -21,6 +21,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/secrets_equal.h"
 #include "base/signals.h"
 #include "base/text.h"
 
@@ -165,7 +166,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::Open(UniqueFd fd, int rank, std:
   const uint32_t size = header->size;
   const bool is_ours = header->magic == kMagic && size >= 1 && size <= 4096 &&
                        LayoutFor(size).end == bytes && rank < static_cast<int>(size) &&
-                       std::memcmp(header->token.data(), token.data(), kTokenBytes) == 0;
+                       SecretsEqual(token, {header->token.data(), kTokenBytes});
   if (!is_ours) {
     (void)::munmap(memory, bytes);
     return other;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/digest.h"
+#include "base/secrets_equal.h"
 #include "rendezvous/pickle_machine.h"
 
 namespace hvdray {
@@ -74,7 +75,7 @@ std::optional<Status> ReadNoticeAnswer(const NoticeKey& key, ByteView received) 
   if (received.size() < kHeaderBytes + length) return std::nullopt;
   if (received.size() > kHeaderBytes + length) return WrongAnswer("has bytes after its end");
   const ByteView body = received.substr(kHeaderBytes);
-  if (!DigestsEqual(received.substr(0, kHmacSha256Bytes), HmacSha256(View(key), body))) {
+  if (!SecretsEqual(received.substr(0, kHmacSha256Bytes), HmacSha256(View(key), body))) {
     return WrongAnswer("is not signed with its registered key");
   }
   return ReadAck(body);

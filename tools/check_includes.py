@@ -9,7 +9,7 @@ from rooms import ARROWS, INCLUDE, ROOT, arrows
 
 # Training programs link collective alone, so it may use only these headers of base.
 COLLECTIVE_BASE = {"status.h", "result.h", "types.h", "error_code.h", "environ.h", "fd.h", "log.h",
-                   "http_client.h", "passed_descriptors.h", "signals.h", "text.h"}
+                   "http_client.h", "passed_descriptors.h", "secrets_equal.h", "signals.h", "text.h"}
 
 # Header prefix -> files that may include it.
 THIRD_PARTY = {

@@ -69,7 +69,7 @@ TEST_F(MeasurerTest, WithoutTheTokenItIsClosedWithoutAWord) {
 TEST_F(MeasurerTest, AnUnknownTaskOrTooLongAWindowIsClosed) {
   const std::string greetings[] = {std::string(kToken) + "x" + std::string("\x14\0\0\0", 4),
                                    std::string(kToken) + "s" + std::string(4, '\xff'),
-                                   "GET / HTTP/1.0\r\n\r\n"};
+                                   "GET / HTTP/1.0\r\n" + std::string(40, 'x')};
   for (const std::string& greeting : greetings) {
     UniqueFd client;
     ASSERT_EQ(ConnectTo(listener_->port(), &client), 0);
@@ -81,6 +81,30 @@ TEST_F(MeasurerTest, AnUnknownTaskOrTooLongAWindowIsClosed) {
       return n == 0 || (n < 0 && errno == ECONNRESET);
     })) << greeting;
   }
+}
+
+TEST_F(MeasurerTest, AGreetingIsJudgedWholeAndNotByteByByte) {
+  UniqueFd client;
+  ASSERT_EQ(ConnectTo(listener_->port(), &client), 0);
+  std::string greeting = std::string(kToken) + "s" + std::string("\x14\0\0\0", 4);
+  greeting[0] = 'x';
+  char byte = 0;
+  const auto send = [&](size_t from, size_t count) {
+    ASSERT_EQ(::send(client.get(), &greeting[from], count, 0), static_cast<ssize_t>(count));
+  };
+  send(0, 1);
+  Settle(*loop_);
+  EXPECT_LT(::recv(client.get(), &byte, 1, MSG_DONTWAIT), 0);
+  EXPECT_EQ(errno, EAGAIN) << "a wrong byte is told from a right one";
+  send(1, greeting.size() - 2);
+  Settle(*loop_);
+  EXPECT_LT(::recv(client.get(), &byte, 1, MSG_DONTWAIT), 0);
+  EXPECT_EQ(errno, EAGAIN);
+  send(greeting.size() - 1, 1);
+  EXPECT_TRUE(RunUntil(*loop_, [&] {
+    const ssize_t n = ::recv(client.get(), &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno == ECONNRESET);
+  }));
 }
 
 TEST_F(MeasurerTest, AFloodOfConnectionsCostsOnlyItself) {

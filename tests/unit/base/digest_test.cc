@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/secrets_equal.h"
+
 namespace hvdray {
 namespace {
 
@@ -33,11 +35,12 @@ TEST(DigestTest, AnHmacKeyLongerThanABlockIsHashedFirst) {
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-TEST(DigestTest, DigestsAreEqualOnlyWhole) {
-  EXPECT_TRUE(DigestsEqual("abc", "abc"));
-  EXPECT_FALSE(DigestsEqual("abc", "abd"));
-  EXPECT_FALSE(DigestsEqual("abc", "ab"));
-  EXPECT_TRUE(DigestsEqual("", ""));
+TEST(DigestTest, SecretsAreEqualOnlyWhole) {
+  EXPECT_TRUE(SecretsEqual("abc", "abc"));
+  for (const char* other : {"abd", "xbc", "axc", "ab", "abcd", ""}) {
+    EXPECT_FALSE(SecretsEqual("abc", other)) << other;
+  }
+  EXPECT_TRUE(SecretsEqual("", ""));
 }
 
 TEST(DigestTest, RandomBytesDiffer) {
