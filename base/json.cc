@@ -4,6 +4,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
+
+#include "base/terminal_control.h"
+#include "base/text.h"
 
 namespace hvdray {
 namespace {
@@ -38,6 +42,13 @@ class ParseLimits {
   std::array<size_t, kMaxDepth + 2> keys_{};  // of the open object at each depth
 };
 
+/// Of two or three bytes.
+uint32_t CodePointOf(std::string_view character) {
+  const auto byte = [character](size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 2) return (byte(0) & 0x1FU) << 6U | (byte(1) & 0x3FU);
+  return (byte(0) & 0x0FU) << 12U | (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
+}
+
 }  // namespace
 
 Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
@@ -63,8 +74,24 @@ Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
   }
 }
 
+// Escapes what a terminal would obey, or reorder text for: people look at JSON, too.
 std::string DumpJson(const Json& value, int indent) {
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  const std::string text = value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  // Outside of strings there is ASCII only, and all such characters begin with one of three bytes.
+  constexpr std::string_view kLeads = "\xC2\xD8\xE2";
+  size_t at = text.find_first_of(kLeads);
+  if (at == std::string::npos) return text;
+  std::string safe;
+  size_t done = 0;
+  for (; at != std::string::npos; at = text.find_first_of(kLeads, at + 1)) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    const std::string_view character = rest.substr(0, Utf8Length(rest));
+    if (!IsTerminalControl(character)) continue;
+    safe.append(text, done, at - done);
+    safe += fmt::format("\\u{:04x}", CodePointOf(character));
+    done = at + character.size();
+  }
+  return safe.append(text, done);
 }
 
 }  // namespace hvdray

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/terminal_control.h"
+
 namespace hvdray {
 namespace {
 
@@ -137,11 +139,7 @@ std::string Nearest(std::string_view word, std::span<const std::string_view> can
   return std::string(best);
 }
 
-namespace {
-
-/// A character of more than one byte that a terminal obeys (U+0080 to U+009F) or that reorders the
-/// text around it (bidirectional marks, embeddings and isolates, line and paragraph separators).
-bool IsCommand(std::string_view character) {
+bool IsTerminalControl(std::string_view character) {
   const auto byte = [character](size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 2) {
     return (byte(0) == 0xC2 && byte(1) < 0xA0) || (byte(0) == 0xD8 && byte(1) == 0x9C);
@@ -151,6 +149,8 @@ bool IsCommand(std::string_view character) {
     return byte(2) == 0x8E || byte(2) == 0x8F || (byte(2) >= 0xA8 && byte(2) <= 0xAE);
   return byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9;
 }
+
+namespace {
 
 std::string Escaped(std::string_view bytes) {
   std::string text;
@@ -166,7 +166,7 @@ std::string_view FirstOf(std::string_view text) {
 }
 
 bool IsFit(std::string_view first) {
-  return Utf8Length(first) > 0 && !IsControl(first[0]) && !IsCommand(first);
+  return Utf8Length(first) > 0 && !IsControl(first[0]) && !IsTerminalControl(first);
 }
 
 /// Bytes of "ESC [ ... m" and the like at the start of `text`; 1 for other uses of ESC.

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/terminal_control.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -19,14 +20,13 @@ namespace {
 /// YAML allows shorter keys only, where no '?' stands before them.
 constexpr size_t kMaxPlainKey = 1000;
 
-/// What a reader may take for a line break, a byte-order mark or no character at all.
+/// What a reader may take for a line break, a byte-order mark or no character at all, and what
+/// makes a terminal show something else than the file says.
 bool NeedsEscape(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7F;
-  const auto second = static_cast<unsigned char>(character[1]);
-  if (character.size() == 2) return first == 0xC2 && second < 0xA0;
-  return character == "\xE2\x80\xA8" || character == "\xE2\x80\xA9" ||
-         character == "\xEF\xBB\xBF" || character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF";
+  return IsTerminalControl(character) || character == "\xEF\xBB\xBF" ||
+         character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF";
 }
 
 bool HasEscape(std::string_view text) {

@@ -83,6 +83,21 @@ TEST(YamlWriterTest, TextThatWouldBeReadOtherwiseIsQuoted) {
             "\"\\u0085\\u2028\\ufeff\xC3\xBC\"");
 }
 
+TEST(YamlWriterTest, WhatReordersTextOnATerminalIsEscapedInYamlAndJson) {
+  const std::string marks[] = {"\\u061c", "\\u200e", "\\u200f", "\\u202a", "\\u202e",
+                               "\\u2066", "\\u2069", "\\u0085", "\\u009b"};
+  for (const std::string& mark : marks) {
+    const YamlNode plain = Parsed("{\"a" + mark + "\": \"x" + mark + "y\"}");
+    const std::string text = YamlText(plain);
+    EXPECT_EQ(text, "\"a" + mark + "\": \"x" + mark + "y\"\n");
+    EXPECT_EQ(YamlText(Parsed(text)), text);
+    EXPECT_NE(YamlAsJson(plain).find("\"a" + mark + "\": \"x" + mark + "y\""), std::string::npos)
+        << YamlAsJson(plain);
+    const YamlNode lines = Parsed("a: \"one" + mark + "\\ntwo\\n\"");
+    EXPECT_NE(YamlText(lines).find(mark), std::string::npos) << YamlText(lines);
+  }
+}
+
 TEST(YamlWriterTest, ShortEscapesAreWholeCharacters) {
   EXPECT_EQ(Parsed(R"("a\Nb\_c\L")").text(),
             "a\xC2\x85"
