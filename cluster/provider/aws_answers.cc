@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/provider/aws_answers.h"
 
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/json.h"
@@ -11,10 +15,35 @@ namespace {
 
 constexpr size_t kMaxErrorBytes = size_t{1} << 20;
 constexpr size_t kShownBytes = 200;
+constexpr size_t kMaxNameBytes = 2048;  // of an ARN
+constexpr std::string_view kInKeyNames = " ()[]{}~!#$%^&;'";
 
 std::string TextOfKey(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// The text of an id, a name, a word or an ARN; empty if it is none: it becomes part of file names,
+/// host names and messages. Key pairs may have blanks in their names.
+std::string NameIn(const XmlElement& from, std::string_view path, std::string_view more = "") {
+  const std::string& text = from.TextAt(path);
+  const auto is_fit = [more](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_.:@+=,").find(c) != std::string_view::npos ||
+           more.find(c) != std::string_view::npos;
+  };
+  const bool is_name = !text.empty() && text[0] != '-' && text[0] != '.' &&
+                       text.size() <= kMaxNameBytes && std::ranges::all_of(text, is_fit);
+  return is_name ? text : std::string();
+}
+
+/// A literal address; empty if it is none.
+std::string AddressIn(const XmlElement& from, std::string_view path) {
+  const std::string& text = from.TextAt(path);
+  in6_addr bytes{};
+  const bool is_address = ::inet_pton(AF_INET, text.c_str(), &bytes) == 1 ||
+                          ::inet_pton(AF_INET6, text.c_str(), &bytes) == 1;
+  return is_address ? text : std::string();
 }
 
 /// {"__type": "com.amazon…#ParameterNotFound", "message": "…"}
@@ -29,17 +58,17 @@ AwsError JsonError(const Json& json) {
 
 AwsInstance InstanceIn(const XmlElement& item) {
   AwsInstance instance;
-  instance.id = item.TextAt("instanceId");
-  instance.state = item.TextAt("instanceState/name");
+  instance.id = NameIn(item, "instanceId");
+  instance.state = NameIn(item, "instanceState/name");
   instance.state_reason = ShownLine(item.TextAt("stateReason/message"));
-  instance.public_address = item.TextAt("ipAddress");
-  instance.private_address = item.TextAt("privateIpAddress");
-  instance.type = item.TextAt("instanceType");
-  instance.zone = item.TextAt("placement/availabilityZone");
-  instance.image_id = item.TextAt("imageId");
-  instance.key_name = item.TextAt("keyName");
-  instance.profile_arn = item.TextAt("iamInstanceProfile/arn");
-  instance.launch_time = item.TextAt("launchTime");
+  instance.public_address = AddressIn(item, "ipAddress");
+  instance.private_address = AddressIn(item, "privateIpAddress");
+  instance.type = NameIn(item, "instanceType");
+  instance.zone = NameIn(item, "placement/availabilityZone");
+  instance.image_id = NameIn(item, "imageId");
+  instance.key_name = NameIn(item, "keyName", kInKeyNames);
+  instance.profile_arn = NameIn(item, "iamInstanceProfile/arn", "/");
+  instance.launch_time = NameIn(item, "launchTime");
   // AWS sends both, some imitations of it only one.
   instance.is_spot =
       item.TextAt("instanceLifecycle") == "spot" || !item.TextAt("spotInstanceRequestId").empty();
@@ -85,10 +114,10 @@ std::vector<AwsInstance> InstancesIn(const XmlElement& answer) {
 std::vector<AwsSubnet> SubnetsIn(const XmlElement& answer) {
   std::vector<AwsSubnet> subnets;
   for (const XmlElement* item : answer.ItemsAt("subnetSet")) {
-    subnets.push_back({.id = item->TextAt("subnetId"),
-                       .vpc_id = item->TextAt("vpcId"),
-                       .zone = item->TextAt("availabilityZone"),
-                       .state = item->TextAt("state"),
+    subnets.push_back({.id = NameIn(*item, "subnetId"),
+                       .vpc_id = NameIn(*item, "vpcId"),
+                       .zone = NameIn(*item, "availabilityZone"),
+                       .state = NameIn(*item, "state"),
                        .maps_public_address = item->TextAt("mapPublicIpOnLaunch") == "true"});
   }
   return subnets;
@@ -97,9 +126,9 @@ std::vector<AwsSubnet> SubnetsIn(const XmlElement& answer) {
 std::vector<AwsSecurityGroup> SecurityGroupsIn(const XmlElement& answer) {
   std::vector<AwsSecurityGroup> groups;
   for (const XmlElement* item : answer.ItemsAt("securityGroupInfo")) {
-    groups.push_back({.id = item->TextAt("groupId"),
-                      .name = item->TextAt("groupName"),
-                      .vpc_id = item->TextAt("vpcId"),
+    groups.push_back({.id = GroupIdIn(*item),
+                      .name = ShownLine(item->TextAt("groupName")),
+                      .vpc_id = NameIn(*item, "vpcId"),
                       .has_rules = !item->ItemsAt("ipPermissions").empty(),
                       .tags = TagsIn(*item)});
   }
@@ -109,7 +138,8 @@ std::vector<AwsSecurityGroup> SecurityGroupsIn(const XmlElement& answer) {
 std::vector<AwsKeyPair> KeyPairsIn(const XmlElement& answer) {
   std::vector<AwsKeyPair> keys;
   for (const XmlElement* item : answer.ItemsAt("keySet")) {
-    keys.push_back({.name = item->TextAt("keyName"), .tags = TagsIn(*item)});
+    AwsKeyPair key{.name = NameIn(*item, "keyName", kInKeyNames), .tags = TagsIn(*item)};
+    if (!key.name.empty()) keys.push_back(std::move(key));
   }
   return keys;
 }
@@ -121,16 +151,24 @@ std::vector<AwsInstanceType> InstanceTypesIn(const XmlElement& answer) {
   };
   for (const XmlElement* item : answer.ItemsAt("instanceTypeSet")) {
     AwsInstanceType& type = types.emplace_back();
-    type.name = item->TextAt("instanceType");
+    type.name = NameIn(*item, "instanceType");
     type.cpus = number(*item, "vCpuInfo/defaultVCpus");
     type.memory_mib = number(*item, "memoryInfo/sizeInMiB");
     for (const XmlElement* gpu : item->ItemsAt("gpuInfo/gpus")) {
-      type.gpus.push_back({.name = gpu->TextAt("name"),
-                           .manufacturer = gpu->TextAt("manufacturer"),
+      type.gpus.push_back({.name = ShownLine(gpu->TextAt("name")),
+                           .manufacturer = ShownLine(gpu->TextAt("manufacturer")),
                            .count = number(*gpu, "count")});
     }
   }
   return types;
+}
+
+std::string GroupIdIn(const XmlElement& answer) { return NameIn(answer, "groupId"); }
+
+std::string RegionNameIn(const XmlElement& region) {
+  std::string name = NameIn(region, "regionName");
+  if (name.find_first_of("_.:@+=,") != std::string::npos) name.clear();
+  return name;
 }
 
 AwsInstanceProfile InstanceProfileIn(const XmlElement& answer) {
@@ -138,10 +176,11 @@ AwsInstanceProfile InstanceProfileIn(const XmlElement& answer) {
   const XmlElement* found = answer.Find("GetInstanceProfileResult/InstanceProfile");
   if (found == nullptr) found = answer.Find("CreateInstanceProfileResult/InstanceProfile");
   if (found == nullptr) return profile;
-  profile.name = found->TextAt("InstanceProfileName");
-  profile.arn = found->TextAt("Arn");
+  profile.name = NameIn(*found, "InstanceProfileName");
+  profile.arn = NameIn(*found, "Arn", "/");
   for (const XmlElement* role : found->ItemsAt("Roles", "member")) {
-    profile.roles.push_back(role->TextAt("RoleName"));
+    std::string name = NameIn(*role, "RoleName");
+    if (!name.empty()) profile.roles.push_back(std::move(name));
   }
   profile.tags = TagsIn(*found);
   return profile;
@@ -150,9 +189,9 @@ AwsInstanceProfile InstanceProfileIn(const XmlElement& answer) {
 std::map<std::string, std::string> TagsIn(const XmlElement& object) {
   std::map<std::string, std::string> tags;
   for (const XmlElement* tag : object.ItemsAt("tagSet"))
-    tags[tag->TextAt("key")] = tag->TextAt("value");
+    tags[ShownLine(tag->TextAt("key"))] = ShownLine(tag->TextAt("value"));
   for (const XmlElement* tag : object.ItemsAt("Tags", "member")) {
-    tags[tag->TextAt("Key")] = tag->TextAt("Value");
+    tags[ShownLine(tag->TextAt("Key"))] = ShownLine(tag->TextAt("Value"));
   }
   return tags;
 }

@@ -19,6 +19,9 @@ struct AwsError {
   std::string message;  ///< One line, fit to be shown.
 };
 
+// All that an answer says is foreign text. Ids, names and addresses are empty here unless they are
+// such; tags and names in words are cleaned for the terminal (ShownLine()).
+
 /// A virtual machine. Addresses are literals, launch_time is as AWS writes it.
 struct AwsInstance {
   std::string id;
@@ -82,7 +85,11 @@ std::vector<AwsInstance> InstancesIn(const XmlElement& answer);
 std::vector<AwsSubnet> SubnetsIn(const XmlElement& answer);
 /// Of DescribeSecurityGroups.
 std::vector<AwsSecurityGroup> SecurityGroupsIn(const XmlElement& answer);
-/// Of DescribeKeyPairs.
+/// Of CreateSecurityGroup, and of one group.
+std::string GroupIdIn(const XmlElement& answer);
+/// Of an item of DescribeRegions: it becomes part of a host's name.
+std::string RegionNameIn(const XmlElement& region);
+/// Of DescribeKeyPairs; without pairs whose name can't be a file's.
 std::vector<AwsKeyPair> KeyPairsIn(const XmlElement& answer);
 /// Of DescribeInstanceTypes.
 std::vector<AwsInstanceType> InstanceTypesIn(const XmlElement& answer);

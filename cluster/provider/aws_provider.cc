@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <iterator>
@@ -117,6 +118,9 @@ Status WritePrivateKey(const std::string& path, const std::string& text) {
   return {};
 }
 
+// Beside a private key that `up` wrote: its SHA-256.
+constexpr std::string_view kKeyMark = ".pem.hvdray";
+
 std::set<std::string> NamesIn(const std::string& directory) {
   std::set<std::string> names;
   DIR* open = ::opendir(directory.c_str());
@@ -204,6 +208,10 @@ class AwsProvider final : public Provider {
   std::string KeyPath(const std::string& name) const {
     return fmt::format("{}/.ssh/{}.pem", home_, name);
   }
+  std::string MarkPath(const std::string& name) const {
+    return fmt::format("{}/.ssh/{}{}", home_, name, kKeyMark);
+  }
+  bool HasWrittenKey(const std::string& name) const;
   ProviderTags OurTags() const { return {{std::string(kAwsMadeByTag), input_.cluster_name}}; }
 
   const AwsInput input_;
@@ -334,7 +342,12 @@ Status AwsProvider::ReadImage(AwsFacts& facts) {
   const Result<std::optional<std::string>> image =
       api_.Parameter(std::string(kCurrentImageParameter));
   if (image.ok()) {
-    facts.current_image = *image;
+    // An id and nothing else: it is shown, and becomes part of requests.
+    const bool is_id = *image && (*image)->starts_with("ami-") &&
+                       std::ranges::all_of(**image, [](unsigned char c) {
+                         return c == '-' || std::isalnum(c) != 0;
+                       });
+    if (is_id) facts.current_image = *image;
   } else if (image.status().code() == ErrorCode::kCancelled) {
     return image.status();
   }
@@ -477,13 +490,25 @@ Result<bool> AwsProvider::MakeKey(const AwsPlan& plan) {
       api_.Call(AwsService::kEc2, "CreateKeyPair", form, AwsRepeat::kOnlyIfRefused);
   if (made.fault == AwsFault::kAlreadyExists) return false;
   if (!made.ok()) return made.status;
-  const Status written =
-      WritePrivateKey(KeyPath(plan.key_name), made.root.TextAt("keyMaterial") + "\n");
+  const std::string key = made.root.TextAt("keyMaterial") + "\n";
+  ::unlink(MarkPath(plan.key_name).c_str());  // of a key that is gone
+  Status written = WritePrivateKey(MarkPath(plan.key_name), Hex(Sha256(key)) + "\n");
+  if (written.ok()) written = WritePrivateKey(KeyPath(plan.key_name), key);
   if (!written.ok()) {
+    ::unlink(MarkPath(plan.key_name).c_str());
     (void)api_.Call(AwsService::kEc2, "DeleteKeyPair", {{"KeyName", plan.key_name}}).ok();
     return written;
   }
   return true;
+}
+
+/// The file is the one that `up` wrote on this machine, unchanged. What AWS says proves nothing:
+/// whoever may tag a key pair could have a file of ours removed.
+bool AwsProvider::HasWrittenKey(const std::string& name) const {
+  constexpr size_t kMaxKeyBytes = size_t{64} << 10;
+  const Result<std::string> mark = ReadFile(MarkPath(name), kMaxKeyBytes);
+  const Result<std::string> key = ReadFile(KeyPath(name), kMaxKeyBytes);
+  return mark.ok() && key.ok() && Trimmed(*mark) == Hex(Sha256(*key));
 }
 
 Result<std::string> AwsProvider::MakeGroup(const AwsPlan& plan, const std::string& vpc) {
@@ -495,7 +520,7 @@ Result<std::string> AwsProvider::MakeGroup(const AwsPlan& plan, const std::strin
                        {std::string(kTagCluster), input_.cluster_name},
                        {std::string(kAwsMadeByTag), input_.cluster_name}});
   const AwsAnswer made = api_.Call(AwsService::kEc2, "CreateSecurityGroup", form);
-  if (made.ok()) return made.root.TextAt("groupId");
+  if (made.ok()) return GroupIdIn(made.root);
   if (made.fault != AwsFault::kAlreadyExists) return made.status;
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<AwsSecurityGroup> groups,
                           Groups("group-name", {plan.group_name}));
@@ -823,7 +848,7 @@ Result<std::string> AwsProvider::UserElsewhere(const std::string& profile_arn) {
   AwsForm form;
   AddAwsFilter(form, "instance-state-name", {"pending", "running", "stopping", "stopped"});
   for (const XmlElement* region : regions.root.ItemsAt("regionInfo")) {
-    const std::string name = region->TextAt("regionName");
+    const std::string name = RegionNameIn(*region);
     if (name.empty() || name == input_.region) continue;
     AwsApi there = api_.InRegion(name);
     std::string user;
@@ -874,8 +899,9 @@ Status AwsProvider::PurgeKeys(const std::vector<AwsInstance>& others,
     const auto made = key.tags.find(std::string(kAwsMadeByTag));
     if (made == key.tags.end()) continue;
     // Ray's key pair of a region is shared: this machine's half tells whether it is ours.
+    const bool is_written = HasWrittenKey(key.name);
     const bool has_file = files.contains(key.name + ".pem");
-    const bool is_shared = has_file && IsAwsKeyName(input_, key.name);
+    const bool is_shared = is_written && IsAwsKeyName(input_, key.name);
     if (!is_shared && made->second != input_.cluster_name) continue;
     const auto user = std::ranges::find(others, key.name, &AwsInstance::key_name);
     if (user != others.end()) {
@@ -884,9 +910,15 @@ Status AwsProvider::PurgeKeys(const std::vector<AwsInstance>& others,
     }
     const AwsAnswer answer = api_.Call(AwsService::kEc2, "DeleteKeyPair", {{"KeyName", key.name}});
     if (!answer.ok() && answer.fault != AwsFault::kNotFound) return answer.status;
-    if (has_file) ::unlink(KeyPath(key.name).c_str());
-    steps.push_back(
-        {Action::kDelete, "key pair", key.name, has_file ? "and ~/.ssh/" + key.name + ".pem" : ""});
+    const std::string path = fmt::format("~/.ssh/{}.pem", key.name);
+    if (is_written) {
+      ::unlink(KeyPath(key.name).c_str());
+      ::unlink(MarkPath(key.name).c_str());
+    }
+    steps.push_back({Action::kDelete, "key pair", key.name,
+                     is_written ? "and " + path
+                     : has_file ? path + " stays: not written by hvdray up here"
+                                : ""});
   }
   return {};
 }

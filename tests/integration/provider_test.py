@@ -335,6 +335,20 @@ def test_purge_leaves_nothing_and_again_finds_nothing(probe, aws_cloud):
     assert probe.run("purge") == []
 
 
+def test_purge_removes_no_key_file_but_the_one_that_up_wrote_here(probe, aws_cloud):
+    probe.run("prepare")
+    (key,) = (probe.home / ".ssh").glob("*.pem")
+    key.chmod(0o600)
+    key.write_text("a key of my own\n")
+    (step,) = [step for step in probe.run("purge") if step["what"] == "key pair"]
+    assert step["action"] == "delete" and "stays: not written by hvdray up here" in step["detail"]
+    assert key.read_text() == "a key of my own\n"
+    (probe.home / ".ssh" / (key.name + ".hvdray")).unlink()
+    probe.run("prepare")
+    assert probe.run("purge")
+    assert key.read_text() == "a key of my own\n"
+
+
 def test_purge_keeps_what_another_cluster_uses(probe, aws_cloud):
     probe.run("prepare")
     probe.edit("cluster_name: small", "cluster_name: other")

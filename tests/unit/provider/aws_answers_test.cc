@@ -44,6 +44,45 @@ TEST(AwsAnswersTest, InstancesOfAllReservationsAreFound) {
   EXPECT_EQ(instances[2].state_reason, "Server.SpotInstanceTermination: gone");
 }
 
+TEST(AwsAnswersTest, WhatIsNoAddressAndNoNameIsDropped) {
+  for (const char* bad :
+       {"-oProxyCommand=id", "../../id", "a b/c", "x\xE2\x80\xAEy", "1.2.3.4;id"}) {
+    const auto instances = InstancesIn(
+        Parsed("<R><instancesSet><item><instanceId>i-1</instanceId><imageId>" + std::string(bad) +
+               "</imageId><keyName>" + bad + "</keyName><ipAddress>" + bad + "</ipAddress>" +
+               "<privateIpAddress>" + bad + "</privateIpAddress><instanceType>" + bad +
+               "</instanceType></item><item><instanceId>" + bad +
+               "</instanceId></item></instancesSet></R>"));
+    ASSERT_EQ(instances.size(), 1U) << bad;
+    EXPECT_EQ(instances[0].public_address + instances[0].private_address + instances[0].image_id +
+                  instances[0].type,
+              "")
+        << bad;
+    EXPECT_EQ(instances[0].key_name.find('/'), std::string::npos);
+    EXPECT_EQ(
+        RegionNameIn(Parsed("<item><regionName>" + std::string(bad) + "</regionName></item>")), "");
+  }
+  const auto keys =
+      KeyPairsIn(Parsed("<R><keySet><item><keyName>../id_rsa</keyName></item><item><keyName>a key "
+                        "(1)</keyName></item>"
+                        "</keySet></R>"));
+  ASSERT_EQ(keys.size(), 1U);
+  EXPECT_EQ(keys[0].name, "a key (1)");
+  const auto v6 = InstancesIn(Parsed(
+      "<R><instancesSet><item><instanceId>i-1</instanceId><ipAddress>2001:db8::1</ipAddress></item>"
+      "</instancesSet></R>"));
+  EXPECT_EQ(v6.at(0).public_address, "2001:db8::1");
+}
+
+TEST(AwsAnswersTest, TextOfAnAnswerDoesNotReachTheTerminalAsItIs) {
+  const auto groups = SecurityGroupsIn(Parsed(
+      "<R><securityGroupInfo><item><groupId>sg-1</groupId><groupName>a\xE2\x80\xAE"
+      "b</groupName><tagSet><item><key>k</key><value>v\xC2\x9Bw</value></item></tagSet></item>"
+      "</securityGroupInfo></R>"));
+  EXPECT_EQ(groups.at(0).name, "a\\xe2\\x80\\xaeb");
+  EXPECT_EQ(groups[0].tags.at("k"), "v\\xc2\\x9bw");
+}
+
 TEST(AwsAnswersTest, MachineTypesHaveTheirGpus) {
   const auto types = InstanceTypesIn(Parsed(R"(<R><instanceTypeSet>
 <item><instanceType>g4dn.xlarge</instanceType><vCpuInfo><defaultVCpus>4</defaultVCpus></vCpuInfo>
