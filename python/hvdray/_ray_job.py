@@ -51,7 +51,7 @@ def run_as_job(
 
     if min_workers is None and not any(name in options for name in SLOTS):
         options = {**options, "np": 1}
-    place = Place(launch, min_workers or 1, env, "pickle", lambda: grace_s, None, lambda: DISCOVER_HOSTS_FREQUENCY_SECS)
+    place = Place(launch, min_workers or 1, env, "pickle", lambda: grace_s, None, lambda: DISCOVER_HOSTS_FREQUENCY_SECS, is_on_ray=False)
     what = call_of("run", (func, tuple(args), dict(kwargs or {})), None)
     hosts = ElasticHosts(place)
     kind = FixedCall if min_workers is None else ElasticCall
