@@ -8,13 +8,14 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/yaml_scalar.h"
 
 namespace hvdray {
 
@@ -104,6 +105,16 @@ std::string WithWholeCharacters(std::string_view text) {
   return whole;
 }
 
+bool IsSameValue(const YamlNode& a, const YamlNode& b) {
+  if (&a.text() == &b.text()) return true;  // an alias
+  if (a.kind() != b.kind() || a.text() != b.text() || TypeScalar(a) != TypeScalar(b)) return false;
+  const auto is_same_entry = [](const YamlNode::Entry& one, const YamlNode::Entry& other) {
+    return one.key == other.key && IsSameValue(one.value, other.value);
+  };
+  return std::ranges::equal(a.items(), b.items(), IsSameValue) &&
+         std::ranges::equal(a.entries(), b.entries(), is_same_entry);
+}
+
 /// Thrown from event callbacks through the library, caught in ParseYaml.
 struct Refusal {
   Status status;
@@ -114,9 +125,10 @@ Place ToPlace(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1};
 /// Builds the checked tree from the library's events. Throws a Refusal at the first fault.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  /// `text`: what is being parsed; must outlive the parse.
-  TreeBuilder(std::string_view text, std::shared_ptr<const std::string> file)
-      : text_(text), file_(std::move(file)) {}
+  /// `text`: what is being parsed; must outlive the parse, as `warnings` must, which may be null.
+  TreeBuilder(std::string_view text, std::shared_ptr<const std::string> file,
+              std::vector<std::string>* warnings)
+      : text_(text), file_(std::move(file)), warnings_(warnings) {}
 
   /// A null node for a file without a document.
   YamlNode Root() {
@@ -176,6 +188,12 @@ class TreeBuilder : public YAML::EventHandler {
   using DataPtr = std::shared_ptr<YamlNode::Data>;
   using ConstDataPtr = std::shared_ptr<const YamlNode::Data>;
 
+  /// A key of an open map.
+  struct Seen {
+    std::string where;
+    size_t index = 0;  ///< Among the map's entries.
+  };
+
   /// A list or map that is still open.
   struct Frame {
     DataPtr data;
@@ -183,9 +201,10 @@ class TreeBuilder : public YAML::EventHandler {
     bool has_key = false;  ///< The next node is the value of `key`.
     std::string key;
     bool is_merge = false;
+    bool is_repeated = false;  ///< `key` has a value already.
     Place key_place;
-    std::unordered_map<std::string, std::string> seen;  ///< Key to its place.
-    ConstDataPtr merge;
+    std::unordered_map<std::string, Seen> seen;
+    std::vector<YamlNode> merged;  ///< Maps to merge; the first that has a key wins.
     size_t merge_at = 0;
   };
 
@@ -242,7 +261,7 @@ class TreeBuilder : public YAML::EventHandler {
   void Close() {
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
-    if (frame.merge) Merge(frame);
+    if (!frame.merged.empty()) Merge(frame);
     const Place place = frame.data->place;
     Accept(std::move(frame.data), frame.anchor, place);
   }
@@ -298,31 +317,44 @@ class TreeBuilder : public YAML::EventHandler {
       Refuse(place, "a key is missing", "quote it if the key is the word null or ~");
     }
     if (key.kind != YamlNode::Kind::kScalar) Refuse(place, "a key must be a scalar");
-    const std::string where = ToText(*file_, place);
-    const auto [first, is_new] = frame.seen.emplace(key.text, where);
+    const Seen here{ToText(*file_, place), frame.data->entries.size()};
+    const auto [first, is_new] = frame.seen.emplace(key.text, here);
     if (!is_new) {
-      Refuse(place,
-             fmt::format("duplicate key {}, first at {}", ShownText(key.text), first->second),
-             "remove one of the two");
+      const std::string what =
+          fmt::format("duplicate key {}, first at {}", ShownText(key.text), first->second.where);
+      if (warnings_ == nullptr) Refuse(place, what, "remove one of the two");
+      warnings_->push_back(fmt::format("{}: {}: the last value counts", here.where, what));
     }
     frame.data->weight += key.weight;
     frame.has_key = true;
     frame.key = key.text;
     frame.is_merge = key.text == "<<" && !key.is_quoted;
+    frame.is_repeated = !is_new;
     frame.key_place = place;
   }
 
   void PutValue(Frame& frame, ConstDataPtr data, Place place) {
     frame.has_key = false;
+    Grow(*frame.data, *data);
     if (frame.is_merge) {
       CheckMerge(*data, place);
-      frame.merge = std::move(data);
-      frame.merge_at = frame.data->entries.size();
+      if (frame.merged.empty()) frame.merge_at = frame.data->entries.size();
+      std::vector<YamlNode> sources{YamlNode(data)};
+      if (data->kind == YamlNode::Kind::kSequence) sources = data->items;
+      frame.merged.insert(frame.merged.begin(), sources.begin(), sources.end());
       return;
     }
-    Grow(*frame.data, *data);
-    frame.data->entries.push_back(
-        {std::move(frame.key), ToText(*file_, frame.key_place), YamlNode(std::move(data))});
+    const std::string where = ToText(*file_, frame.key_place);
+    YamlNode::Entry entry{std::move(frame.key), where, YamlNode(std::move(data))};
+    std::vector<YamlNode::Entry>& entries = frame.data->entries;
+    const size_t first = frame.is_repeated ? frame.seen[entry.key].index : entries.size();
+    // Not so where a << came first and '<<' now.
+    const bool has_value = first < entries.size() && entries[first].key == entry.key;
+    if (has_value) {
+      entries[first] = std::move(entry);
+    } else {
+      entries.push_back(std::move(entry));
+    }
   }
 
   void CheckMerge(const YamlNode::Data& data, Place place) const {
@@ -337,22 +369,37 @@ class TreeBuilder : public YAML::EventHandler {
 
   /// The map's own keys win, then those of the first merged map.
   void Merge(Frame& frame) {
-    std::vector<YamlNode> sources{YamlNode(frame.merge)};
-    if (frame.merge->kind == YamlNode::Kind::kSequence) sources = frame.merge->items;
     std::vector<YamlNode::Entry> merged;
-    for (const YamlNode& source : sources) {
+    std::unordered_map<std::string, size_t> taken;
+    for (const YamlNode& source : frame.merged) {
       for (const YamlNode::Entry& entry : source.entries()) {
-        if (frame.seen.emplace(entry.key, entry.where).second) merged.push_back(entry);
+        if (frame.seen.contains(entry.key)) continue;
+        const auto [first, is_new] = taken.emplace(entry.key, merged.size());
+        if (is_new) {
+          merged.push_back(entry);
+        } else {
+          WarnOfDisagreement(*frame.data, merged[first->second], entry);
+        }
       }
     }
-    Grow(*frame.data, *frame.merge);
     auto& entries = frame.data->entries;
     entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(frame.merge_at), merged.begin(),
                    merged.end());
   }
 
+  /// PyYAML 6.0.4 takes the last one, against the rule of YAML's merge keys; 6.0.3 the first.
+  void WarnOfDisagreement(const YamlNode::Data& map, const YamlNode::Entry& taken,
+                          const YamlNode::Entry& other) const {
+    if (warnings_ == nullptr || IsSameValue(taken.value, other.value)) return;
+    warnings_->push_back(
+        fmt::format("{}: merged mappings disagree on {}: {} counts, not {}; some versions of Ray's "
+                    "YAML library take the other one",
+                    ToText(*file_, map.place), ShownText(taken.key), taken.where, other.where));
+  }
+
   std::string_view text_;
   std::shared_ptr<const std::string> file_;
+  std::vector<std::string>* warnings_;
   bool has_document_ = false;
   size_t total_weight_ = 0;
   std::vector<Frame> frames_;
@@ -382,17 +429,6 @@ std::string SyntaxHint(std::string_view text, Place place, std::string_view what
   return {};
 }
 
-/// YAML 1.1's spellings, which Ray's and Horovod's files use.
-std::optional<bool> ParseBool(std::string_view text) {
-  constexpr std::array<std::string_view, 9> kTrue = {"true", "True", "TRUE", "yes", "Yes",
-                                                     "YES",  "on",   "On",   "ON"};
-  constexpr std::array<std::string_view, 9> kFalse = {"false", "False", "FALSE", "no", "No",
-                                                      "NO",    "off",   "Off",   "OFF"};
-  if (std::ranges::find(kTrue, text) != kTrue.end()) return true;
-  if (std::ranges::find(kFalse, text) != kFalse.end()) return false;
-  return std::nullopt;
-}
-
 bool IsInteger(std::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
   return IsAllDigits(text);
@@ -401,7 +437,21 @@ bool IsInteger(std::string_view text) {
 /// 010 is eight in YAML 1.1 and ten in YAML 1.2.
 bool HasLeadingZero(std::string_view text) {
   if (text[0] == '-' || text[0] == '+') text.remove_prefix(1);
-  return text.size() > 1 && text[0] == '0';
+  return text.size() > 1 && text[0] == '0' && text.find_first_not_of("0123456789_") == text.npos;
+}
+
+/// Refuses a number that readers of YAML 1.1 and 1.2 take differently: 010, 1:30.
+Status CheckOneMeaning(const YamlNode& node, std::string_view name) {
+  if (HasLeadingZero(node.text())) {
+    return node.Error(fmt::format("{} has a leading zero ({})", name, ShownText(node.text())),
+                      "drop the zero: some programs read such numbers as octal");
+  }
+  if (node.text().find(':') == std::string::npos) return {};
+  const PythonValue value = TypeScalar(node);
+  const int64_t* whole = std::get_if<int64_t>(&value);
+  return node.Error(
+      fmt::format("{} is a number in base 60 ({})", name, ShownText(node.text())),
+      whole != nullptr ? fmt::format("if that is what you mean, write {}", *whole) : "");
 }
 
 /// "a string ("four")": what the value is, for "np is …, not an integer".
@@ -418,8 +468,11 @@ std::string Describe(const YamlNode& node) {
   }
   const std::string shown = ShownText(node.text());
   if (node.is_quoted()) return fmt::format("a quoted string (\"{}\")", shown);
-  if (ParseBool(node.text())) return fmt::format("true or false ({})", shown);
-  if (ParseDouble(node.text())) return fmt::format("a number ({})", shown);
+  const PythonValue value = TypePlainScalar(node.text());
+  if (std::holds_alternative<bool>(value)) return fmt::format("true or false ({})", shown);
+  if (!std::holds_alternative<std::string>(value) || ParseDouble(node.text())) {
+    return fmt::format("a number ({})", shown);
+  }
   return fmt::format("a string (\"{}\")", shown);
 }
 
@@ -458,31 +511,37 @@ const YamlNode* YamlNode::Find(std::string_view key) const {
 }
 
 Result<int64_t> YamlNode::AsInt(std::string_view name, int64_t min, int64_t max) const {
-  if (!IsPlainScalar(*this) || !IsInteger(text())) {
+  const PythonValue typed = TypeScalar(*this);
+  const int64_t* value = std::get_if<int64_t>(&typed);
+  const bool is_integer = IsPlainScalar(*this) && IsInteger(text());
+  if (value == nullptr && !is_integer) {
     return WrongKind(*this, name, "an integer", UnquoteHint(*this));
   }
-  if (HasLeadingZero(text())) {
-    return Error(fmt::format("{} has a leading zero ({})", name, ShownText(text())),
-                 "drop the zero: some programs read such numbers as octal");
-  }
-  const std::optional<int64_t> value = ParseInteger<int64_t>(WithoutPlus(text()));
-  if (!value || *value < min || *value > max) {
+  HVDRAY_RETURN_IF_ERROR(CheckOneMeaning(*this, name));
+  if (value == nullptr || *value < min || *value > max) {
     return Error(fmt::format("{} is {}, not within {} to {}", name, ShownText(text()), min, max));
   }
   return *value;
 }
 
 Result<double> YamlNode::AsDouble(std::string_view name) const {
-  const std::optional<double> value =
-      IsPlainScalar(*this) ? ParseDouble(text()) : std::optional<double>();
-  if (!value) return WrongKind(*this, name, "a number", UnquoteHint(*this));
+  const PythonValue typed = TypeScalar(*this);
+  std::optional<double> value;
+  if (const int64_t* whole = std::get_if<int64_t>(&typed)) value = static_cast<double>(*whole);
+  if (const double* number = std::get_if<double>(&typed)) value = *number;
+  // 1e3 is a number in YAML 1.2 alone.
+  if (!value && IsPlainScalar(*this)) value = ParseDouble(text());
+  if (!value || !std::isfinite(*value)) {
+    return WrongKind(*this, name, "a number", UnquoteHint(*this));
+  }
+  HVDRAY_RETURN_IF_ERROR(CheckOneMeaning(*this, name));
   return *value;
 }
 
 Result<bool> YamlNode::AsBool(std::string_view name) const {
-  const std::optional<bool> value =
-      IsPlainScalar(*this) ? ParseBool(text()) : std::optional<bool>();
-  if (!value) return WrongKind(*this, name, "true or false", UnquoteHint(*this));
+  const PythonValue typed = TypeScalar(*this);
+  const bool* value = std::get_if<bool>(&typed);
+  if (value == nullptr) return WrongKind(*this, name, "true or false", UnquoteHint(*this));
   return *value;
 }
 
@@ -541,13 +600,14 @@ YamlNode YamlNode::Map(std::vector<Entry> entries, const YamlNode& at) {
   return YamlNode(std::move(data));
 }
 
-Result<YamlNode> ParseYaml(std::string_view text, std::string file_name) {
+Result<YamlNode> ParseYaml(std::string_view text, std::string file_name,
+                           std::vector<std::string>* warnings) {
   const auto file = std::make_shared<const std::string>(std::move(file_name));
   HVDRAY_ASSIGN_OR_RETURN(const std::string clean, CleanText(text, *file));
   try {
     std::istringstream stream(clean);
     YAML::Parser parser(stream);
-    TreeBuilder builder(clean, file);
+    TreeBuilder builder(clean, file, warnings);
     while (parser.HandleNextDocument(builder)) {
     }
     return builder.Root();

@@ -39,9 +39,10 @@ class YamlNode {
   // Typed reads. `name`: what the message calls the value.
   // Errors: kSpecInvalid, "job.yaml:7:3: np is a string, not an integer".
 
-  /// An unquoted decimal number from `min` to `max`, without leading zeros.
+  /// An unquoted number from `min` to `max`: decimal, 0x8C, 0b11 or 1_000. Not what readers take
+  /// differently: leading zeros, base 60.
   Result<int64_t> AsInt(std::string_view name, int64_t min, int64_t max) const;
-  /// An unquoted, finite decimal number.
+  /// An unquoted, finite number: also 1e3.
   Result<double> AsDouble(std::string_view name) const;
   /// An unquoted true, false, yes, no, on or off.
   Result<bool> AsBool(std::string_view name) const;
@@ -78,9 +79,13 @@ struct YamlNode::Entry {
 /// Parses one UTF-8 document of at most kMaxYamlBytes; an empty one gives a null node. Anchors,
 /// aliases and merge keys (<<) work; with them expanded, the tree has at most 250,000 values.
 /// Columns count bytes. `file_name` only appears in messages. Pure. Threads: any.
+/// `warnings`: of duplicate keys the last value counts, as with PyYAML, and a line says so; another
+/// line tells each key on which merged mappings disagree: the first of them counts, as YAML has it.
 /// Errors: kSpecInvalid with file:line:column for bad syntax, a key that is not a scalar, duplicate
-/// keys (naming both places), a second document, more than 64 levels, control bytes, custom tags.
-Result<YamlNode> ParseYaml(std::string_view text, std::string file_name);
+/// keys without `warnings` (naming both places), a second document, more than 64 levels, control
+/// bytes, custom tags.
+Result<YamlNode> ParseYaml(std::string_view text, std::string file_name,
+                           std::vector<std::string>* warnings = nullptr);
 
 /// Reads and parses a file. Errors: kFileUnreadable, and those of ParseYaml().
 Result<YamlNode> LoadYaml(const std::string& path);

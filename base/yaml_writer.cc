@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <string_view>
 
 #include "base/json.h"
 #include "base/terminal_control.h"
 #include "base/text.h"
+#include "base/yaml_scalar.h"
 
 namespace hvdray {
 namespace {
@@ -218,24 +219,32 @@ class Writer {
   std::string out_;
 };
 
-Json ScalarOf(const YamlNode& node) {
-  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  if (const Result<bool> flag = node.AsBool(""); flag.ok()) return *flag;
-  if (const Result<int64_t> whole = node.AsInt("", kMin, kMax); whole.ok()) return *whole;
-  if (const Result<double> number = node.AsDouble(""); number.ok()) return *number;
+Json ScalarJson(const YamlNode& node) {
+  const PythonValue value = TypeScalar(node);
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag;
+  if (const int64_t* whole = std::get_if<int64_t>(&value)) return *whole;
+  const double* number = std::get_if<double>(&value);
+  // JSON has no infinity.
+  if (number != nullptr && std::isfinite(*number)) return *number;
+  const bool is_huge =
+      !node.is_quoted() && IsAllDigits(node.text()) && !node.text().starts_with('0');
+  if (is_huge) return ParseDouble(node.text()).value_or(0);
   return node.text();
 }
 
-Json JsonOf(const YamlNode& node) {
+}  // namespace
+
+std::string YamlText(const YamlNode& root) { return Writer().Take(root); }
+
+Json YamlJson(const YamlNode& node) {
   switch (node.kind()) {
     case YamlNode::Kind::kNull:
       return nullptr;
     case YamlNode::Kind::kScalar:
-      return ScalarOf(node);
+      return ScalarJson(node);
     case YamlNode::Kind::kSequence: {
       Json list = Json::array();
-      for (const YamlNode& item : node.items()) list.push_back(JsonOf(item));
+      for (const YamlNode& item : node.items()) list.push_back(YamlJson(item));
       return list;
     }
     case YamlNode::Kind::kMap:
@@ -246,15 +255,9 @@ Json JsonOf(const YamlNode& node) {
   auto& object = map.get_ref<Json::object_t&>();
   object.reserve(node.entries().size());
   for (const YamlNode::Entry& entry : node.entries()) {
-    object.emplace_back(entry.key, JsonOf(entry.value));
+    object.emplace_back(entry.key, YamlJson(entry.value));
   }
   return map;
 }
-
-}  // namespace
-
-std::string YamlText(const YamlNode& root) { return Writer().Take(root); }
-
-std::string YamlAsJson(const YamlNode& root) { return DumpJson(JsonOf(root), 2) + "\n"; }
 
 }  // namespace hvdray

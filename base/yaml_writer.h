@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "base/yaml.h"
 
 namespace hvdray {
@@ -14,9 +15,9 @@ namespace hvdray {
 /// merge keys are written out; comments and the source's style are lost. Keys become strings.
 std::string YamlText(const YamlNode& root);
 
-/// The same as JSON, indented by two. Plain scalars become what they are in YAML 1.1: null,
-/// booleans, decimal numbers, else strings.
-std::string YamlAsJson(const YamlNode& root);
+/// The same as JSON. Plain scalars become what they are to PyYAML (TypePlainScalar()); dates and
+/// what is infinite stay text.
+Json YamlJson(const YamlNode& node);
 
 }  // namespace hvdray
 

@@ -238,7 +238,7 @@ class Moderniser {
       return resources->Error("resources is not a map");
     for (const Entry& entry : resources->entries()) {
       HVDRAY_RETURN_IF_ERROR(
-          entry.value.AsInt("resources." + entry.key, 0, int64_t{1} << 53).status());
+          WholeOf(entry.value, "resources." + entry.key, 0, int64_t{1} << 53).status());
     }
     return {};
   }

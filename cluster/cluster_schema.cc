@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -12,6 +14,7 @@
 
 #include "base/result.h"
 #include "base/text.h"
+#include "base/yaml_scalar.h"
 
 namespace hvdray {
 namespace {
@@ -264,6 +267,87 @@ constexpr KeyRule kTopKeys[] = {
 // clang-format on
 constexpr ObjectRule kTop{kTopKeys};
 
+/// Names of text in the parameters of RunInstances and in IpPermissions, wherever they stand there:
+/// no name is text in one place and a number in another. SubnetIds is Ray's own.
+/// Source: botocore's model of ec2, 2016-11-15; provider_test.py compares.
+constexpr std::string_view kAwsText[] = {"AdditionalInfo",
+                                         "Affinity",
+                                         "AmdSevSnp",
+                                         "Arn",
+                                         "AutoRecovery",
+                                         "AvailabilityZone",
+                                         "AvailabilityZoneId",
+                                         "BandwidthWeighting",
+                                         "CapacityReservationId",
+                                         "CapacityReservationPreference",
+                                         "CapacityReservationResourceGroupArn",
+                                         "CidrIp",
+                                         "CidrIpv6",
+                                         "CpuCredits",
+                                         "Description",
+                                         "DeviceName",
+                                         "GroupId",
+                                         "GroupName",
+                                         "Groups",
+                                         "HostId",
+                                         "HostResourceGroupArn",
+                                         "HostnameType",
+                                         "HttpEndpoint",
+                                         "HttpProtocolIpv6",
+                                         "HttpTokens",
+                                         "ImageId",
+                                         "InstanceInitiatedShutdownBehavior",
+                                         "InstanceInterruptionBehavior",
+                                         "InstanceMetadataTags",
+                                         "InstanceType",
+                                         "InterfaceType",
+                                         "IpProtocol",
+                                         "Ipv4Prefix",
+                                         "Ipv6Address",
+                                         "Ipv6Prefix",
+                                         "KernelId",
+                                         "Key",
+                                         "KeyName",
+                                         "KmsKeyId",
+                                         "LaunchTemplateId",
+                                         "LaunchTemplateName",
+                                         "LicenseConfigurationArn",
+                                         "MarketType",
+                                         "MaxPrice",
+                                         "MetricCategoryIds",
+                                         "Name",
+                                         "NestedVirtualization",
+                                         "NetworkInterfaceId",
+                                         "NoDevice",
+                                         "OutpostArn",
+                                         "PeeringStatus",
+                                         "PrefixListId",
+                                         "Principal",
+                                         "PrivateIpAddress",
+                                         "RamdiskId",
+                                         "ResourceType",
+                                         "SecondarySubnetId",
+                                         "SecurityGroupIds",
+                                         "SecurityGroups",
+                                         "SnapshotId",
+                                         "SpotInstanceType",
+                                         "SpreadDomain",
+                                         "SubnetId",
+                                         "SubnetIds",
+                                         "Tenancy",
+                                         "Type",
+                                         "UserData",
+                                         "UserId",
+                                         "ValidUntil",
+                                         "Value",
+                                         "Version",
+                                         "VirtualName",
+                                         "VolumeType",
+                                         "VpcId",
+                                         "VpcPeeringConnectionId"};
+
+bool IsAwsText(std::string_view key) { return std::ranges::binary_search(kAwsText, key); }
+
 const KeyRule* FindRule(const ObjectRule& object, std::string_view name) {
   for (const KeyRule& rule : object.keys) {
     if (rule.name == name) return &rule;
@@ -369,7 +453,7 @@ class SchemaChecker {
       const std::string name = Join(path, entry.key);
       Status status;
       if (rule.type == Type::kStringMap) status = StatusOf(entry.value.AsString(name));
-      if (rule.type == Type::kCountMap) status = StatusOf(entry.value.AsInt(name, 0, kMaxCount));
+      if (rule.type == Type::kCountMap) status = StatusOf(WholeOf(entry.value, name, 0, kMaxCount));
       if (rule.type == Type::kObjects) status = CheckObject(entry.value, *rule.object, name);
       HVDRAY_RETURN_IF_ERROR(status);
     }
@@ -383,7 +467,7 @@ class SchemaChecker {
       case Type::kBool:
         return StatusOf(node.AsBool(path));
       case Type::kInt:
-        return StatusOf(node.AsInt(path, rule.min, rule.max));
+        return StatusOf(WholeOf(node, path, rule.min, rule.max));
       case Type::kNumberOrNull:
         return node.IsNull() ? Status() : CheckNumber(node, path);
       case Type::kNumber:
@@ -407,6 +491,109 @@ class SchemaChecker {
 
   std::vector<std::string>& warnings_;
 };
+
+/// A value in the type of its key. Only text that some reader types is changed: the file's own
+/// style stays.
+YamlNode AsText(const YamlNode& node) {
+  const bool is_plain = node.kind() == YamlNode::Kind::kScalar && !node.is_quoted();
+  if (!is_plain || !IsTypedWithoutQuotes(node.text())) return node;
+  return YamlNode::Scalar(node.text(), /*is_quoted=*/true, node);
+}
+
+/// "4" for +4, 0x4 and 4.0.
+YamlNode AsWhole(const YamlNode& node) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  const Result<int64_t> whole = WholeOf(node, "", kMin, -(kMin + 1));
+  if (!whole.ok()) return node;
+  return YamlNode::Scalar(std::to_string(*whole), /*is_quoted=*/false, node);
+}
+
+/// "1000.0" for 1e3, which PyYAML takes for text.
+YamlNode AsNumber(const YamlNode& node) {
+  const Result<double> number = node.AsDouble("");
+  const bool is_text = std::holds_alternative<std::string>(TypeScalar(node));
+  if (!number.ok() || !is_text) return node;
+  std::string text = fmt::format("{}", *number);
+  if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
+  return YamlNode::Scalar(std::move(text), /*is_quoted=*/false, node);
+}
+
+/// `node` with each value of its list or map passed through `change`, which also gets the key.
+template <typename Change>
+YamlNode WithValues(const YamlNode& node, const Change& change) {
+  if (node.kind() == YamlNode::Kind::kSequence) {
+    std::vector<YamlNode> items;
+    items.reserve(node.items().size());
+    for (const YamlNode& item : node.items()) items.push_back(change(std::string(), item));
+    return YamlNode::Sequence(std::move(items), node);
+  }
+  if (node.kind() != YamlNode::Kind::kMap) return node;
+  std::vector<YamlNode::Entry> entries;
+  entries.reserve(node.entries().size());
+  for (const YamlNode::Entry& entry : node.entries()) {
+    entries.push_back({entry.key, entry.where, change(entry.key, entry.value)});
+  }
+  return YamlNode::Map(std::move(entries), node);
+}
+
+YamlNode Typed(const YamlNode& node, const ObjectRule& object);
+
+YamlNode Typed(const YamlNode& node, const KeyRule& rule) {
+  switch (rule.type) {
+    case Type::kBool:
+    case Type::kList:
+    case Type::kMap:
+      return node;
+    case Type::kString:
+      return AsText(node);
+    case Type::kInt:
+      return AsWhole(node);
+    case Type::kNumber:
+    case Type::kNumberOrNull:
+      return AsNumber(node);
+    case Type::kStrings:
+    case Type::kStringMap:
+      return WithValues(node,
+                        [](const std::string&, const YamlNode& each) { return AsText(each); });
+    case Type::kCountMap:
+      return WithValues(node,
+                        [](const std::string&, const YamlNode& each) { return AsWhole(each); });
+    case Type::kObject:
+      return Typed(node, *rule.object);
+    case Type::kObjects:
+      return WithValues(node, [&rule](const std::string&, const YamlNode& each) {
+        return Typed(each, *rule.object);
+      });
+  }
+  return node;
+}
+
+YamlNode Typed(const YamlNode& node, const ObjectRule& object) {
+  return WithValues(node, [&object](const std::string& key, const YamlNode& value) {
+    const KeyRule* rule = FindRule(object, key);
+    return rule == nullptr ? value : Typed(value, *rule);
+  });
+}
+
+/// The parameters of RunInstances and of security group rules that are text, and lists of text: for
+/// these, boto3 refuses a number. `is_text`: the key that led here is one.
+YamlNode WithAwsText(const YamlNode& node, bool is_text) {
+  if (node.kind() == YamlNode::Kind::kScalar) return is_text ? AsText(node) : node;
+  return WithValues(node, [is_text](const std::string& key, const YamlNode& value) {
+    return WithAwsText(value, key.empty() ? is_text : IsAwsText(key));
+  });
+}
+
+/// `node` with what stands at `path` changed; "*" is any key.
+template <typename Change>
+YamlNode WithChangeAt(const YamlNode& node, std::span<const std::string_view> path,
+                      const Change& change) {
+  if (path.empty()) return change(node);
+  return WithValues(node, [&](const std::string& key, const YamlNode& value) {
+    const bool is_there = key == path[0] || path[0] == "*";
+    return is_there ? WithChangeAt(value, path.subspan(1), change) : value;
+  });
+}
 
 Json SchemaOf(const ObjectRule& object);
 
@@ -494,10 +681,34 @@ void AddRows(const ObjectRule& object, const std::string& path, std::string& tab
 
 }  // namespace
 
+Result<int64_t> WholeOf(const YamlNode& node, std::string_view name, int64_t min, int64_t max) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  const Result<double> number = node.AsDouble(name);
+  const bool is_whole = number.ok() && *number == std::floor(*number) && std::abs(*number) < kExact;
+  if (!is_whole || std::holds_alternative<int64_t>(TypeScalar(node))) {
+    return node.AsInt(name, min, max);
+  }
+  const std::string text = std::to_string(static_cast<int64_t>(*number));
+  return YamlNode::Scalar(text, /*is_quoted=*/false, node).AsInt(name, min, max);
+}
+
 Status CheckClusterSchema(const YamlNode& root, std::vector<std::string>& warnings) {
   SchemaChecker checker(warnings);
   HVDRAY_RETURN_IF_ERROR(checker.CheckObject(root, kTop, ""));
   return checker.CheckProvider(*root.Find("provider"));
+}
+
+YamlNode WithSchemaTypes(const YamlNode& root) {
+  using Path = std::vector<std::string_view>;
+  const std::array<Path, 2> kAwsPaths = {Path{"available_node_types", "*", "node_config"},
+                                         Path{"provider", "security_group", "IpPermissions"}};
+  YamlNode typed = Typed(root, kTop);
+  if (root.Find("provider")->Find("type")->text() != "aws") return typed;
+  for (const Path& path : kAwsPaths) {
+    typed =
+        WithChangeAt(typed, path, [](const YamlNode& node) { return WithAwsText(node, false); });
+  }
+  return typed;
 }
 
 std::vector<std::string_view> ClusterProviders() {

@@ -22,6 +22,15 @@ namespace hvdray {
 /// Source: Ray's cluster YAML schema (autoscaler/ray-schema.json).
 Status CheckClusterSchema(const YamlNode& root, std::vector<std::string>& warnings);
 
+/// An integer, which may be written as 4.0: to Ray's schema that is one, too. Errors: kSpecInvalid.
+Result<int64_t> WholeOf(const YamlNode& node, std::string_view name, int64_t min, int64_t max);
+
+/// A document that CheckClusterSchema() has accepted, with each value in the type of its
+/// key, so that no reader takes it otherwise: text that could be a number, a date or a boolean is
+/// in quotes, numbers are decimal. On aws that includes the text parameters in `node_config` and in
+/// the rules of the security group.
+YamlNode WithSchemaTypes(const YamlNode& root);
+
 /// The names of provider.type.
 std::vector<std::string_view> ClusterProviders();
 

@@ -467,11 +467,14 @@ Status ReadTypes(const YamlNode& root, const YamlNode& modern, ClusterSpec& spec
 
 Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_name,
                                      const ClusterOverrides& overrides) {
-  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, std::move(file_name)));
   ClusterSpec spec;
+  HVDRAY_ASSIGN_OR_RETURN(const YamlNode root,
+                          ParseYaml(text, std::move(file_name), &spec.warnings));
   HVDRAY_RETURN_IF_ERROR(CheckClusterSchema(root, spec.warnings));
   HVDRAY_RETURN_IF_ERROR(ReadProviderType(*root.Find("provider"), spec));
-  HVDRAY_ASSIGN_OR_RETURN(const YamlNode modern, ModernCluster(root, overrides, spec.warnings));
+  HVDRAY_ASSIGN_OR_RETURN(YamlNode modern,
+                          ModernCluster(WithSchemaTypes(root), overrides, spec.warnings));
+  modern = WithSchemaTypes(modern);  // once more: with the types from head_node
   YamlNode document = WithClusterDefaults(modern);
   HVDRAY_RETURN_IF_ERROR(ReadName(document, spec));
   const YamlNode& provider = *document.Find("provider");
@@ -488,12 +491,16 @@ Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_nam
     document = WithCount(document, "min_workers", spec.min_workers);
     document = WithClusterDefaults(WithCount(document, "max_workers", spec.max_workers));
   }
-  spec.modern = modern;
+  spec.modern = std::move(modern);
   spec.resolved = std::move(document);
   return spec;
 }
 
 Result<ClusterSpec> LoadClusterSpec(const std::string& path, const ClusterOverrides& overrides) {
+  if (path.starts_with("http://") || path.starts_with("https://")) {
+    return Status(ErrorCode::kUsage, fmt::format("{} is a URL, not a file", ShownText(path)),
+                  fmt::format("download it first, and read it: curl -fLO {}", ShownText(path)));
+  }
   HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxYamlBytes));
   return ParseClusterSpec(text, path, overrides);
 }

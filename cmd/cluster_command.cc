@@ -67,7 +67,9 @@ int ClusterCommand(const CommandLine& line) {
   YamlNode document = is_migration ? *spec->modern
                       : is_for_ray ? RayCluster(*spec->resolved)
                                    : HvdrayCluster(*spec->resolved);
-  if (request.Has(OptionId::kJson)) return PrintOut("cluster", YamlAsJson(document));
+  if (request.Has(OptionId::kJson)) {
+    return PrintOut("cluster", DumpJson(YamlJson(document), 2) + "\n");
+  }
   std::string text = YamlText(document);
   if (is_migration) {
     text = fmt::format("# {} in the modern form. Its comments are not kept.\n", ShownText(path)) +

@@ -215,7 +215,7 @@ Result<std::vector<SyncedDirectory>> PlanBootstrap(const ManagedCluster& cluster
     std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
   }
   if (error) return ErrnoStatus(directory, error.value()).WithCode(ErrorCode::kFileUnwritable);
-  HVDRAY_ASSIGN_OR_RETURN(const std::string config, BootstrapConfig(cluster.file, prepared));
+  const std::string config = BootstrapConfig(cluster.file, prepared);
   HVDRAY_RETURN_IF_ERROR(
       WriteFileAtomically(fmt::format("{}/{}", directory, kBootstrapConfigName), config, kSecret));
   if (!prepared.private_key_path.empty()) {

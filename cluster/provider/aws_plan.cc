@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/yaml_writer.h"
 #include "cluster/provider/aws_query.h"
 
 namespace hvdray {
@@ -411,14 +412,17 @@ Result<AwsInput> AwsInputOf(const ClusterSpec& spec) {
   input.group_name = spec.provider.security_group_name;
   for (const YamlNode& rule : spec.provider.security_group_rules) {
     if (rule.kind() != YamlNode::Kind::kMap) return rule.Error("an IpPermission is a map");
-    input.group_rules.push_back(AwsConfigJson(rule.entries()));
+    input.group_rules.push_back(YamlJson(rule));
   }
   input.head_type = spec.head_node_type;
   for (const ClusterNodeType& type : spec.node_types) {
     HVDRAY_RETURN_IF_ERROR(CheckAwsNodeConfig(type.node_config));
     AwsTypeInput& added = input.types.emplace_back();
     added.name = type.name;
-    added.node_config = AwsConfigJson(type.node_config);
+    added.node_config = Json::object();
+    for (const YamlNode::Entry& entry : type.node_config) {
+      added.node_config[entry.key] = YamlJson(entry.value);
+    }
     added.resources = type.resources;
     for (const char* key : {"MinCount", "MaxCount", "ClientToken", "DryRun"}) {
       if (!added.node_config.contains(key)) continue;

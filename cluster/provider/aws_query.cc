@@ -119,33 +119,6 @@ void AddValue(AwsForm& form, const std::string& name, std::string_view parent, c
   }
 }
 
-Json ScalarJson(const YamlNode& node) {
-  if (node.is_quoted()) return node.text();
-  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  if (const auto number = node.AsInt("", kMin, kMax); number.ok()) return *number;
-  if (const auto number = node.AsDouble(""); number.ok()) return *number;
-  if (const auto flag = node.AsBool(""); flag.ok()) return *flag;
-  return node.text();
-}
-
-Json ValueJson(const YamlNode& node) {
-  switch (node.kind()) {
-    case YamlNode::Kind::kNull:
-      return nullptr;
-    case YamlNode::Kind::kScalar:
-      return ScalarJson(node);
-    case YamlNode::Kind::kSequence: {
-      Json list = Json::array();
-      for (const YamlNode& item : node.items()) list.push_back(ValueJson(item));
-      return list;
-    }
-    case YamlNode::Kind::kMap:
-      return AwsConfigJson(node.entries());
-  }
-  return nullptr;
-}
-
 /// The Unicode code point at the start of `text`, which is well-formed UTF-8 of `length` bytes.
 uint32_t CodePoint(std::string_view text, size_t length) {
   constexpr uint32_t kFirstMask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
@@ -240,12 +213,6 @@ void AddAwsFilter(AwsForm& form, std::string_view name, const std::vector<std::s
   const auto number = 1 + std::count_if(form.begin(), form.end(), is_filter);
   form.emplace_back(fmt::format("Filter.{}.Name", number), name);
   AddAwsList(form, fmt::format("Filter.{}.Value", number), values);
-}
-
-Json AwsConfigJson(const std::vector<YamlNode::Entry>& entries) {
-  Json object = Json::object();
-  for (const YamlNode::Entry& entry : entries) object[entry.key] = ValueJson(entry.value);
-  return object;
 }
 
 Status CheckAwsNodeConfig(const std::vector<YamlNode::Entry>& node_config) {

@@ -27,10 +27,6 @@ void AddAwsList(AwsForm& form, std::string_view name, const std::vector<std::str
 /// Appends Filter.N.Name and Filter.N.Value.1…, with the next N.
 void AddAwsFilter(AwsForm& form, std::string_view name, const std::vector<std::string>& values);
 
-/// A map of the cluster file as JSON. Unquoted numbers, booleans and nulls become such; everything
-/// else is text. So does PyYAML, which reads these files for Ray.
-Json AwsConfigJson(const std::vector<YamlNode::Entry>& entries);
-
 /// Refuses a key of `node_config` that RunInstances does not know but that resembles one it does;
 /// a key like none passes, since AWS adds new ones.
 /// Errors: kSpecInvalid with file:line:column.

@@ -13,8 +13,6 @@
 namespace hvdray {
 namespace {
 
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
-
 /// The list under `key`, with that of setup_commands before it.
 void JoinSetup(Json& config, const char* key) {
   Json joined = config.value("setup_commands", Json::array());
@@ -40,9 +38,8 @@ std::string ExportOf(std::string_view name, const std::map<std::string, Value>& 
 
 }  // namespace
 
-Result<std::string> BootstrapConfig(const ClusterSpec& spec, const PreparedCluster& prepared) {
-  HVDRAY_ASSIGN_OR_RETURN(Json config,
-                          ParseJson(YamlAsJson(RayCluster(*spec.resolved)), kMaxConfigBytes));
+std::string BootstrapConfig(const ClusterSpec& spec, const PreparedCluster& prepared) {
+  Json config = YamlJson(RayCluster(*spec.resolved));
   Json& types = config["available_node_types"];
   for (const ClusterNodeType& type : spec.node_types) {
     const ClusterNodeKind kind =

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/provider/provider.h"
 
@@ -22,8 +21,7 @@ inline constexpr std::string_view kBootstrapKeyName = "ray_bootstrap_key.pem";
 /// set-up lists joined, file mounts from where they are on the head, the key at its name there, and
 /// without a proxy command. JSON, which is YAML. Secret if the file has credentials.
 /// Source: Ray 2.60's autoscaler/_private/commands.py (_set_up_config_for_head_node) and util.py.
-/// Errors: kInternal.
-Result<std::string> BootstrapConfig(const ClusterSpec& spec, const PreparedCluster& prepared);
+std::string BootstrapConfig(const ClusterSpec& spec, const PreparedCluster& prepared);
 
 /// NAME=VALUE for the start commands of `node`: which machine Ray is on, what it may place there,
 /// its labels.

@@ -8,11 +8,11 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/result.h"
 #include "base/yaml.h"
+#include "base/yaml_scalar.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/option_layers.h"
 
@@ -20,14 +20,6 @@ namespace hvdray {
 
 // Horovod reads its config file with Python, so workers see each scalar as PyYAML types it and
 // Python prints it.
-
-/// None, bool, int, float or str.
-using PythonValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
-
-/// The type that PyYAML's safe loader gives a plain scalar (YAML 1.1): 010 is eight, `1e3` is
-/// text (no dot, no sign), `on` is true. Base-60 numbers, dates and integers beyond 64 bits stay
-/// text. Source: PyYAML resolver.py, constructor.py.
-PythonValue TypePlainScalar(std::string_view text);
 
 /// Python's str(): "True", "20.0", "1e-05".
 std::string FormatPython(const PythonValue& value);

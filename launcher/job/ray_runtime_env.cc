@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/yaml.h"
+#include "base/yaml_writer.h"
 #include "launcher/job/value_text.h"
 
 namespace hvdray {
@@ -33,38 +34,9 @@ Status Wrong(std::string text, std::string hint = {}) {
   return {ErrorCode::kUsage, std::move(text), std::move(hint)};
 }
 
-/// Types a scalar as YAML 1.1 does.
-Json ScalarToJson(const YamlNode& node) {
-  if (node.is_quoted()) return node.text();
-  if (const Result<bool> flag = node.AsBool(""); flag.ok()) return *flag;
-  if (const Result<int64_t> whole = node.AsInt("", INT64_MIN, INT64_MAX); whole.ok()) return *whole;
-  if (const Result<double> number = node.AsDouble(""); number.ok()) return *number;
-  return node.text();
-}
-
-Json ToJson(const YamlNode& node) {
-  switch (node.kind()) {
-    case YamlNode::Kind::kNull:
-      return nullptr;
-    case YamlNode::Kind::kScalar:
-      return ScalarToJson(node);
-    case YamlNode::Kind::kSequence: {
-      Json list = Json::array();
-      for (const YamlNode& item : node.items()) list.push_back(ToJson(item));
-      return list;
-    }
-    case YamlNode::Kind::kMap: {
-      Json map = Json::object();
-      for (const YamlNode::Entry& entry : node.entries()) map[entry.key] = ToJson(entry.value);
-      return map;
-    }
-  }
-  return nullptr;
-}
-
 /// The value of a variable is a string, whatever it looks like.
 Json FileToJson(const YamlNode& root) {
-  Json env = ToJson(root);
+  Json env = YamlJson(root);
   const YamlNode* variables = root.Find("env_vars");
   if (variables == nullptr) return env;
   for (const YamlNode::Entry& entry : variables->entries()) {
@@ -123,7 +95,7 @@ Status CompleteConda(Json& value, const ReadTextFn& read) {
   if (!name.ends_with(".yaml") && !name.ends_with(".yml")) return {};
   HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadNamed("conda", name, read));
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, name));
-  value = ToJson(root);
+  value = YamlJson(root);
   return value.is_object() ? Status()
                            : Wrong(fmt::format("conda: {} is not an environment", Quoted(name)));
 }

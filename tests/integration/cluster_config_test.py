@@ -2,11 +2,15 @@
 """`hvdray cluster config` and `migrate`: good files are printed, real Ray accepts what is printed for it, and each bad
 file gets one line that names the place."""
 
+import datetime
 import json
+import math
 import pathlib
+import random
 import subprocess
 
 import pytest
+import yaml
 from bad_input_test import refused
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -110,6 +114,80 @@ def test_an_old_file_migrates(hvdray, cluster_file):
     assert "ray-legacy-worker-node-type:" in result.text and "head_node:" not in result.text
     again = hvdray.run("cluster", "migrate", cluster_file(result.text))
     assert again.code == 0 and again.errors == "", "it is modern now"
+
+
+def plain_scalars(seed):
+    """Plain scalars that PyYAML reads, with what it makes of them."""
+    dice = random.Random(seed)
+    words = ["0123", "12345", "true", "123e45", "12:30", "1_000", "0x8C", "1e3", "1.5e+3", "yes", "no", "on", "off", "y",
+             "0b1_1", "-0x1f", "+12", "1:30.5", "0.5", "5.", ".5", "-.inf", ".nan", "2026-11-28", "2026-11-28 10:00:00",
+             "0o17", "08", "0_", "10.0.0.1", "1.2.3", "=", "m5.large", "99999999999999999999", "-00:30.25"]
+    pieces = [*"0123456789", *"0017", "_", ".", ":", "e", "E", "+", "-", "x", "0x", "0b", "a", "F", "inf", "yes", "o"]
+    while len(words) < 3000:
+        words.append("".join(dice.choice(pieces) for _ in range(dice.randint(1, 7))))
+    for word in words:
+        try:
+            node = yaml.compose(f"- {word}\n", Loader=yaml.SafeLoader).value[0]
+            if isinstance(node, yaml.ScalarNode) and node.value == word:
+                yield word, yaml.safe_load(f"- {word}\n")[0]
+        except (yaml.YAMLError, ValueError):
+            continue
+
+
+def as_json(word, value):
+    """A value of PyYAML's as JSON can have it."""
+    if isinstance(value, datetime.date) or (isinstance(value, float) and not math.isfinite(value)):
+        return word
+    return float(value) if isinstance(value, int) and abs(value) >= 1 << 63 and word.isdigit() else value
+
+
+def test_scalars_are_what_pyyaml_makes_of_them(hvdray, cluster_file):
+    scalars = [(word, value) for word, value in plain_scalars(4711)
+               if not isinstance(value, int) or abs(value) < 1 << 63 or word.isdigit()]
+    kinds = {type(value) for _, value in scalars}
+    assert kinds == {int, float, bool, str, datetime.date, datetime.datetime}
+    path = cluster_file(LOCAL + "metadata:\n  all:\n" + "".join(f"  - {word}\n" for word, _ in scalars))
+    result = hvdray.run("cluster", "config", "--json", path)
+    assert result.code == 0, result.errors
+    for (word, value), ours in zip(scalars, json.loads(result.text)["metadata"]["all"], strict=True):
+        theirs = as_json(word, value)
+        assert (type(ours), ours) == (type(theirs), theirs), word
+    result = hvdray.run("cluster", "config", "--resolved", path)
+    for (word, value), ours in zip(scalars, yaml.safe_load(result.text)["metadata"]["all"], strict=True):
+        assert type(ours) is type(value) and (ours == value or word == ".nan"), word
+
+
+def test_text_stays_text_in_what_is_printed(hvdray, cluster_file):
+    words = [word for word, _ in plain_scalars(4712)]
+    lines = "".join(f"- {word}\n" for word in words)
+    path = cluster_file(LOCAL + "cluster_name: 0123\nsetup_commands:\n" + lines)
+    for action in (["config", "--resolved"], ["config"], ["migrate"]):
+        result = hvdray.run("cluster", *action, path)
+        assert result.code == 0, result.errors
+        document = yaml.safe_load(result.text)
+        assert document["setup_commands"] == words and document["cluster_name"] == "0123"
+    tagged = AWS + """head_node_type: h
+available_node_types:
+  h:
+    node_config:
+      InstanceType: m5.large
+      TagSpecifications: [{ResourceType: instance, Tags: [{Key: 1_0, Value: 0123}, {Key: b, Value: 123e45}]}]
+"""
+    document = yaml.safe_load(hvdray.run("cluster", "config", "--resolved", cluster_file(tagged)).text)
+    (tags,) = document["available_node_types"]["h"]["node_config"]["TagSpecifications"]
+    assert tags["Tags"] == [{"Key": "1_0", "Value": "0123"}, {"Key": "b", "Value": "123e45"}]
+
+
+def test_duplicate_keys_and_merges_that_disagree_are_told(hvdray, cluster_file):
+    path = cluster_file(LOCAL + "cluster_name: a\ncluster_name: b\n"
+                        "metadata: {x: &x {k: 1}, y: &y {k: 2}, z: {<<: [*x, *y]}}\n")
+    result = hvdray.run("cluster", "config", "--json", path)
+    assert result.code == 0, result.errors
+    document = json.loads(result.text)
+    assert document["cluster_name"] == "b" and document["metadata"]["z"] == {"k": 1}
+    duplicate, merge = result.errors.splitlines()
+    assert f"{path}:3:1" in duplicate and f"{path}:2:1" in duplicate
+    assert f"{path}:4:19" in merge and f"{path}:4:33" in merge
 
 
 @pytest.mark.parametrize("words,needles", [

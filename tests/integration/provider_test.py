@@ -5,6 +5,7 @@ Amazon's own library, and what Ray would make of the same file by Ray itself."""
 import json
 import os
 import pathlib
+import re
 import signal
 import stat
 import subprocess
@@ -196,6 +197,52 @@ def test_ray_sees_the_same_cluster(request, probe, aws_cloud):
     assert list(theirs["live"]) == ids(created)
     (tags,) = theirs["live"].values()
     assert tags["ray-node-name"] == "ray-small-head" and tags["ray-launch-config"] == theirs["head_hash"]
+
+
+SCALARS = """
+            CpuOptions: {CoreCount: 0x2, ThreadsPerCore: 0b1}
+            BlockDeviceMappings: [{DeviceName: /dev/sda1, Ebs: {VolumeSize: 1_40, Iops: 05670, Encrypted: no}}]
+            MetadataOptions: {HttpPutResponseHopLimit: 1:1}
+            EnclaveOptions: {Enabled: off}
+            TagSpecifications: [{ResourceType: instance, Tags: [{Key: n, Value: 1e3}, {Key: y, Value: 123e45}]}]
+"""
+
+
+def test_scalars_of_yaml_1_1_have_rays_launch_hash(request, probe, aws_cloud):
+    block = "            BlockDeviceMappings: [{DeviceName: /dev/sda1, Ebs: {VolumeSize: 140}}]\n"
+    probe.edit(block, SCALARS[1:])
+    prepared = probe.run("prepare")
+    theirs = ask_ray(request, probe, aws_cloud)
+    assert prepared["nodes"][0]["node_config"] == theirs["head"]
+    assert prepared["nodes"][0]["launch_hash"] == theirs["head_hash"]
+
+
+def test_the_text_parameters_are_those_of_amazons_model(aws_cloud):
+    source = (pathlib.Path(__file__).resolve().parents[2] / "cluster/cluster_schema.cc").read_text()
+    table = source.split("kAwsText[] = {")[1].split("};")[0]
+    ours = set(re.findall(r'"(\w+)"', table))
+    theirs = json.loads(subprocess.run([aws_cloud.venv / "bin/python", "-c", """
+import json
+import botocore.session
+model = botocore.session.get_session().get_service_model("ec2")
+kinds = {}
+def walk(shape, name, above=()):
+    if shape.name in above:
+        return
+    if shape.type_name == "structure":
+        for key, member in shape.members.items():
+            walk(member, key, (*above, shape.name))
+    elif shape.type_name == "list":
+        walk(shape.member, name, (*above, shape.name))
+    else:
+        kinds.setdefault(name, set()).add(shape.type_name)
+walk(model.operation_model("RunInstances").input_shape, "")
+walk(model.shape_for("IpPermission"), "")
+print(json.dumps({name: sorted(kind) for name, kind in kinds.items()}))
+"""], check=True, capture_output=True, text=True).stdout)
+    texts = {name for name, kinds in theirs.items() if kinds in (["string"], ["timestamp"])}
+    assert ours == texts - {"ClientToken"} | {"SubnetIds"}
+    assert all(len(kinds) == 1 for kinds in theirs.values())
 
 
 def test_node_config_is_sent_as_amazons_library_sends_it(probe, aws_cloud):

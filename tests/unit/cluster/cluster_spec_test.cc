@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "base/yaml_writer.h"
 #include "cluster/cluster_schema.h"
 #include "tests/fakes/fault_catalogue.h"
 
@@ -311,7 +312,6 @@ TEST(ClusterSpecTest, NamesAreNotEmpty) {
 
 TEST(ClusterSpecTest, BrokenYamlAndMissingFilesAreSaid) {
   ExpectRefused("provider: {type: local\n", "c.yaml:2:1");
-  ExpectRefused("auth: {}\nauth: {}\n", "c.yaml:2:1");
   EXPECT_EQ(LoadClusterSpec("/nowhere/c.yaml").status().code(), ErrorCode::kFileUnreadable);
 }
 
@@ -606,6 +606,81 @@ TEST(ClusterSchemaTest, LongAndStrangeNamesStayShortInMessages) {
                 .size(),
             150U);
   ExpectBadSchema("provider: {type: aws}\n\"a\\nb\": 1\n", "c.yaml:2:1");
+}
+
+TEST(ClusterTypesTest, TextStaysTextForAllReaders) {
+  const Result<ClusterSpec> spec = Aws(R"(
+cluster_name: 0123
+upscaling_speed: 1e3
+max_workers: 0x8
+setup_commands: [true, 12:30]
+head_node_type: 1_0
+available_node_types:
+  1_0:
+    labels: {rack: 007, zone: no}
+    resources: {CPU: 0x8, memory: 8_000_000_000}
+    node_config:
+      InstanceType: m5.large
+      KeyName: 0777
+      TagSpecifications:
+        - Tags: [{Key: 12345, Value: 0123}, {Key: on, Value: 123e45}, {Key: d, Value: 2026-11-28}]
+      CpuOptions: {CoreCount: 0x2}
+)");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  const Json json = YamlJson(*spec->resolved);
+  EXPECT_EQ(json["cluster_name"], "0123");
+  EXPECT_EQ(json["upscaling_speed"], 1000.0);
+  EXPECT_EQ(json["max_workers"], 8);
+  EXPECT_EQ(json["setup_commands"], Json::array({"true", "12:30"}));
+  const Json& type = json["available_node_types"]["1_0"];
+  EXPECT_EQ(DumpJson(type["labels"]), R"({"rack":"007","zone":"no"})");
+  EXPECT_EQ(DumpJson(type["resources"]), R"({"CPU":8,"memory":8000000000})");
+  EXPECT_EQ(type["node_config"]["KeyName"], "0777");
+  EXPECT_EQ(DumpJson(type["node_config"]["TagSpecifications"][0]["Tags"]),
+            R"([{"Key":"12345","Value":"0123"},{"Key":"on","Value":"123e45"},)"
+            R"({"Key":"d","Value":"2026-11-28"}])");
+  EXPECT_EQ(type["node_config"]["CpuOptions"]["CoreCount"], 2);
+  const std::string text = YamlText(*spec->modern);
+  for (const char* line : {"cluster_name: '0123'", "- 'true'", "- '12:30'", "head_node_type: '1_0'",
+                           "Key: '12345'", "Value: '2026-11-28'", "rack: '007'"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  }
+}
+
+TEST(ClusterTypesTest, DuplicateKeysAndMergesThatDisagreeAreWarnings) {
+  const Result<ClusterSpec> spec = Local("head_ip: a, worker_ips: []", R"(cluster_name: one
+metadata:
+  x: &x {k: 1}
+  y: &y {k: 2}
+  z: {<<: [*x, *y]}
+cluster_name: two
+)");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->cluster_name, "two");
+  ASSERT_EQ(spec->warnings.size(), 2U);
+  EXPECT_NE(spec->warnings[0].find("c.yaml:4:10"), std::string::npos) << spec->warnings[0];
+  EXPECT_TRUE(spec->warnings[1].starts_with("c.yaml:7:1: ")) << spec->warnings[1];
+}
+
+TEST(ClusterTypesTest, WholeNumbersMayHaveAPoint) {
+  const Result<ClusterSpec> spec = Parsed(R"(provider: {type: gcp}
+max_workers: 3.0
+head_node_type: h
+available_node_types: {h: {resources: {CPU: 4.0, GPU: 1e0}, node_config: {}}}
+)");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->max_workers, 3);
+  EXPECT_EQ(spec->node_types[0].resources.at("CPU"), 4);
+  EXPECT_NE(YamlText(*spec->resolved).find("CPU: 4\n"), std::string::npos);
+  const std::string half = "{h: {resources: {CPU: 0.5}, node_config: {}}}\n";
+  ExpectRefused("provider: {type: gcp}\nhead_node_type: h\navailable_node_types: " + half,
+                "c.yaml:3:45");
+}
+
+TEST(ClusterSpecTest, AUrlIsNoFile) {
+  const Status status = LoadClusterSpec("https://example.com/c.yaml").status();
+  EXPECT_EQ(status.code(), ErrorCode::kUsage);
+  EXPECT_NE(status.hint().find("curl -fLO https://example.com/c.yaml"), std::string::npos);
 }
 
 }  // namespace

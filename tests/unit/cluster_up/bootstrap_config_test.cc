@@ -41,7 +41,7 @@ class BootstrapConfigTest : public testing::Test {
 };
 
 TEST_F(BootstrapConfigTest, HasWhatTheProviderFilledInAndPathsOfTheHead) {
-  const Json config = *ParseJson(*BootstrapConfig(spec_, prepared_));
+  const Json config = *ParseJson(BootstrapConfig(spec_, prepared_));
   EXPECT_EQ(config["available_node_types"]["h"]["node_config"]["KeyName"], "k");
   EXPECT_EQ(config["available_node_types"]["w"]["resources"]["GPU"], 1);
   EXPECT_EQ(config["auth"]["ssh_private_key"], "~/ray_bootstrap_key.pem");

@@ -294,7 +294,16 @@ TEST(TypePlainScalarTest, FollowsYaml11) {
                                                                  {"-0", "int 0"},
                                                                  {"1.0e+999", "float inf"},
                                                                  {"1.0e-999", "float 0.0"},
-                                                                 {"0x", "str 0x"}};
+                                                                 {"0x", "str 0x"},
+                                                                 {"0x-1", "str 0x-1"},
+                                                                 {"0_", "int 0"},
+                                                                 {"12:30", "int 750"},
+                                                                 {"-1_0:5", "int -605"},
+                                                                 {"0:30", "str 0:30"},
+                                                                 {"1:60", "str 1:60"},
+                                                                 {"1:2:", "str 1:2:"},
+                                                                 {"190:20:30.5", "float 685230.5"},
+                                                                 {"0:30.", "float 30.0"}};
   for (const auto& [text, typed] : rows) EXPECT_EQ(Typed(text), typed) << text;
 }
 

@@ -133,6 +133,37 @@ TEST(YamlParseTest, DuplicateKeysNameBothPlaces) {
   }
 }
 
+/// The tree in one line, then the warnings.
+std::string WithWarnings(std::string_view text) {
+  std::vector<std::string> warnings;
+  const Result<YamlNode> node = ParseYaml(text, "f.yaml", &warnings);
+  if (!node.ok()) return node.status().message();
+  std::string out = Shape(*node);
+  for (const std::string& warning : warnings) out += "\n" + warning;
+  return out;
+}
+
+TEST(YamlParseTest, OfDuplicateKeysTheLastCountsWhereWarningsAreAskedFor) {
+  EXPECT_EQ(WithWarnings("np: 1\nhosts: a\nnp: 2\n"),
+            "{np: 2, hosts: a}\n"
+            "f.yaml:3:1: duplicate key np, first at f.yaml:1:1: the last value counts");
+  EXPECT_EQ(WithWarnings("<<: {a: 1, b: 1}\n<<: {b: 2}\n").substr(0, 12), "{b: 2, a: 1}");
+  EXPECT_EQ(WithWarnings("<<: {a: 1}\n'<<': 2\n").substr(0, 13), "{a: 1, <<: 2}");
+}
+
+TEST(YamlParseTest, AKeyOnWhichMergedMappingsDisagreeIsToldWithBothPlaces) {
+  const std::string told = WithWarnings("m: &m {x: 1}\nn: &n {x: 2}\nu:\n  <<: [*m, *n]\n");
+  EXPECT_TRUE(told.starts_with("{m: {x: 1}, n: {x: 2}, u: {x: 1}}\nf.yaml:4:3: ")) << told;
+  EXPECT_NE(told.find("f.yaml:1:8"), std::string::npos) << told;
+  EXPECT_NE(told.find("f.yaml:2:8"), std::string::npos) << told;
+  for (const char* same :
+       {"m: &m {x: [1, 'a']}\nn: &n {x: [1, a]}\nu: {<<: [*m, *n]}\n",
+        "m: &m {x: 1}\nn: &n {x: 2}\nu: {<<: [*m, *n], x: 3}\n", "u: {<<: [&a {x: 1}, *a]}\n"}) {
+    EXPECT_EQ(WithWarnings(same).find('\n'), std::string::npos) << WithWarnings(same);
+  }
+  EXPECT_NE(WithWarnings("u: {<<: [{x: 1}, {x: '1'}]}\n").find("disagree"), std::string::npos);
+}
+
 TEST(YamlParseTest, KeysMustBeScalars) {
   ExpectFaulty("? [1, 2]\n: x\n", "f.yaml:1:3");
   ExpectFaulty("? {a: b}\n: x\n", "f.yaml:1:3");
@@ -235,12 +266,15 @@ void ExpectWrong(std::string_view text, const Result<T>& result, const std::stri
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-TEST(YamlReadTest, IntegersAreDecimal) {
+TEST(YamlReadTest, IntegersAreThoseOfYaml11ThatHaveOneMeaning) {
   const std::pair<const char*, int64_t> table[] = {{"4", 4},
                                                    {"-4", -4},
                                                    {"+4", 4},
                                                    {"0", 0},
                                                    {"-0", 0},
+                                                   {"0x8C", 140},
+                                                   {"-0b11", -3},
+                                                   {"1_000", 1000},
                                                    {"9223372036854775807", kMax},
                                                    {"-9223372036854775808", kMin}};
   for (const auto& [text, wanted] : table) {
@@ -251,23 +285,16 @@ TEST(YamlReadTest, IntegersAreDecimal) {
 }
 
 TEST(YamlReadTest, IntegerFaultsSayWhatTheValueIs) {
-  const std::pair<const char*, const char*> table[] = {{"four", "job.yaml:1:4"},
-                                                       {"'4'", "job.yaml:1:4"},
-                                                       {"4.0", "job.yaml:1:4"},
-                                                       {"yes", "job.yaml:1:4"},
-                                                       {"", "job.yaml:1:1"},
-                                                       {"~", "job.yaml:1:4"},
-                                                       {"[4]", "job.yaml:1:4"},
-                                                       {"{a: 4}", "job.yaml:1:4"},
-                                                       {"0x10", "job.yaml:1:4"},
-                                                       {"1_000", "job.yaml:1:4"},
-                                                       {"+-4", "job.yaml:1:4"},
-                                                       {"+", "job.yaml:1:4"},
-                                                       {"010", "job.yaml:1:4"},
-                                                       {"-010", "job.yaml:1:4"},
-                                                       {"0", "job.yaml:1:4"},
-                                                       {"65537", "job.yaml:1:4"},
-                                                       {"99999999999999999999", "job.yaml:1:4"}};
+  const std::pair<const char*, const char*> table[] = {
+      {"four", "job.yaml:1:4"},  {"'4'", "job.yaml:1:4"},
+      {"4.0", "job.yaml:1:4"},   {"yes", "job.yaml:1:4"},
+      {"", "job.yaml:1:1"},      {"~", "job.yaml:1:4"},
+      {"[4]", "job.yaml:1:4"},   {"{a: 4}", "job.yaml:1:4"},
+      {"0x", "job.yaml:1:4"},    {"0x-1", "job.yaml:1:4"},
+      {"12:30", "job.yaml:1:4"}, {"+-4", "job.yaml:1:4"},
+      {"+", "job.yaml:1:4"},     {"010", "job.yaml:1:4"},
+      {"-010", "job.yaml:1:4"},  {"0", "job.yaml:1:4"},
+      {"65537", "job.yaml:1:4"}, {"99999999999999999999", "job.yaml:1:4"}};
   for (const auto& [text, place] : table) {
     ExpectWrong(text, Value(text).AsInt("np", 1, 65536), "np", place);
   }
@@ -275,16 +302,16 @@ TEST(YamlReadTest, IntegerFaultsSayWhatTheValueIs) {
 }
 
 TEST(YamlReadTest, DoublesAreFiniteDecimals) {
-  const std::pair<const char*, double> table[] = {{"1", 1},      {"-1.5", -1.5}, {"+2.5", 2.5},
-                                                  {".5", 0.5},   {"5.", 5},      {"1e3", 1000},
-                                                  {"1E-2", 0.01}};
+  const std::pair<const char*, double> table[] = {{"1", 1},       {"-1.5", -1.5},  {"+2.5", 2.5},
+                                                  {".5", 0.5},    {"5.", 5},       {"1e3", 1000},
+                                                  {"1E-2", 0.01}, {"1_0.5", 10.5}, {"0x10", 16}};
   for (const auto& [text, wanted] : table) {
     const Result<double> value = Value(text).AsDouble("speed");
     ASSERT_TRUE(value.ok()) << text << ": " << value.status().ToString();
     EXPECT_DOUBLE_EQ(*value, wanted) << text;
   }
   for (const char* text : {".inf", "-.inf", ".nan", "inf", "nan", "0x1p3", "1e999", "1.2.3", "+-1",
-                           "''", "'1'", "yes", "~", "[1]", "1 2"}) {
+                           "''", "'1'", "yes", "~", "[1]", "1 2", "010", "1:30", "1:30.5"}) {
     EXPECT_FALSE(Value(text).AsDouble("speed").ok()) << text;
   }
   ExpectWrong("fast", Value("fast").AsDouble("speed"), "speed");
@@ -407,6 +434,15 @@ TEST(YamlHostileTest, ManyKeysTakeLinearTime) {
   const Result<YamlNode> node = ParseYaml(text, "f.yaml");
   ASSERT_TRUE(node.ok()) << node.status().ToString();
   EXPECT_EQ(node->entries().size(), 50'000U);
+}
+
+TEST(YamlHostileTest, ManyDuplicateKeysTakeLinearTime) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "k: 1\n";
+  std::vector<std::string> warnings;
+  const Result<YamlNode> node = ParseYaml(text, "f.yaml", &warnings);
+  ASSERT_TRUE(node.ok()) << node.status().ToString();
+  EXPECT_EQ(node->entries().size(), 1U);
 }
 
 TEST(YamlHostileTest, ControlBytesAreRefusedWithTheirPlace) {

@@ -136,10 +136,17 @@ TEST(YamlWriterTest, AliasesAndMergesAreWrittenOut) {
 }
 
 TEST(YamlWriterTest, JsonHasTheTypesOfYaml) {
-  EXPECT_EQ(YamlAsJson(Parsed("{a: yes, b: 'yes', c: 3, d: 0.5, e: ~, f: [], g: {}, h: 10.0.0.1, "
-                              "i: 99999999999999999999}")),
-            "{\n  \"a\": true,\n  \"b\": \"yes\",\n  \"c\": 3,\n  \"d\": 0.5,\n  \"e\": null,\n"
-            "  \"f\": [],\n  \"g\": {},\n  \"h\": \"10.0.0.1\",\n  \"i\": 1e+20\n}\n");
+  EXPECT_EQ(DumpJson(YamlJson(Parsed("{a: yes, b: 'yes', c: 3, d: 0.5, e: ~, f: [], g: {}, "
+                                     "h: 10.0.0.1, i: 99999999999999999999, j: .inf}"))),
+            R"({"a":true,"b":"yes","c":3,"d":0.5,"e":null,"f":[],"g":{},"h":"10.0.0.1",)"
+            R"("i":1e+20,"j":".inf"})");
+}
+
+TEST(YamlWriterTest, JsonHasTheTypesThatPyYamlGives) {
+  // cluster_config_test.py compares random scalars with PyYAML itself.
+  EXPECT_EQ(DumpJson(YamlJson(Parsed("[0123, 0x8C, 1_000, 12:30, 1:30.5, 1e3, 123e45, 08, 1.0e+3, "
+                                     "2026-11-28, y, on]"))),
+            R"([83,140,1000,750,90.5,"1e3","123e45","08",1000.0,"2026-11-28","y",true])");
 }
 
 bool IsSame(const YamlNode& a, const YamlNode& b) {
