@@ -161,11 +161,23 @@ UniqueFd DirectoryReceiver::OpenEntry(const std::string& path) const {
                            O_PATH | O_NOFOLLOW | O_CLOEXEC));
 }
 
-bool DirectoryReceiver::Visit(const wire::DirectoryEntry& entry, Need& need) {
+bool DirectoryReceiver::Visit(wire::DirectoryEntry& entry, Need& need) {
   // The decoder has checked this, too, but this check keeps us within the target.
   if (!wire::IsPlainPath(entry.path)) return Fail("use the path", EINVAL, "");
   if (!OpenParent(entry.path)) return false;
   switch (entry.kind) {
+    case wire::DirectoryEntryKind::kFileOrInto: {
+      const std::string name(NameIn(entry.path));
+      struct stat info {};
+      const bool is_directory =
+          ::fstatat(parent_fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+          S_ISDIR(info.st_mode);
+      if (is_directory) entry.path += "/" + entry.link;
+      if (!wire::IsPlainPath(entry.path) || !OpenParent(entry.path)) {
+        return problem_ ? false : Fail("use the path", EINVAL, "");
+      }
+      return VisitFile(entry, need);
+    }
     case wire::DirectoryEntryKind::kFile:
       return VisitFile(entry, need);
     case wire::DirectoryEntryKind::kDirectory:

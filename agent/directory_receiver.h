@@ -40,7 +40,8 @@ class DirectoryReceiver {
  private:
   enum class Need : uint8_t { kNothing, kFile, kLink };
   bool OpenRoot(const std::string& target);
-  bool Visit(const wire::DirectoryEntry& entry, Need& need);
+  /// Gives a kFileOrInto the path that it has here.
+  bool Visit(wire::DirectoryEntry& entry, Need& need);
   bool VisitFile(const wire::DirectoryEntry& entry, Need& need);
   bool VisitLink(const wire::DirectoryEntry& entry, Need& need);
   bool MakeDirectory(const wire::DirectoryEntry& entry);

@@ -4,12 +4,12 @@
 #ifndef HVDRAY_BASE_GITIGNORE_H_
 #define HVDRAY_BASE_GITIGNORE_H_
 
-#include <bitset>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/glob.h"
 #include "base/types.h"
 
 namespace hvdray {
@@ -21,8 +21,7 @@ enum class IgnoreVerdict : uint8_t {
   kKept,     ///< The last pattern that matches begins with '!'.
 };
 
-/// The patterns of one .gitignore file. Value type. Matching a pattern takes time in proportion to
-/// its length times the path's: no pattern makes it exponential.
+/// The patterns of one .gitignore file. Value type.
 class GitignoreFile {
  public:
   GitignoreFile() = default;
@@ -36,32 +35,12 @@ class GitignoreFile {
   bool is_empty() const { return patterns_.empty(); }
 
  private:
-  enum class Step : uint8_t {
-    kByte,          // this byte
-    kAny,           // one byte, not '/'
-    kSet,           // one byte of a set
-    kRun,           // any bytes without '/'
-    kDeepRun,       // any bytes
-    kSkip,          // nothing: enters the next step and the one after it
-    kDirectoryRun,  // any bytes up to and including a '/'; follows kSkip
-  };
-  struct Token {
-    Step step = Step::kByte;
-    char byte = 0;
-    uint16_t set = 0;
-  };
   struct Pattern {
     bool is_negated = false;
     bool is_for_directories = false;  // "name/"
     bool is_anchored = false;         // contains a '/': matches whole paths, not names
-    size_t literal_bytes = 0;         // number of kByte tokens at the start
-    size_t literal_tail = 0;          // and at the end
-    std::vector<Token> tokens;
-    std::vector<std::bitset<256>> sets;
+    Glob glob;
   };
-  class Compiler;
-  static bool IsMatch(const Pattern& pattern, std::string_view text);
-  static bool RunTokens(const Pattern& pattern, std::string_view text);
   void AddLine(std::string_view line);
 
   std::vector<Pattern> patterns_;

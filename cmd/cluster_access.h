@@ -84,10 +84,12 @@ enum class PutFor : uint8_t {
 
 /// Copies a file of this machine to `target` on `node` or in its container: whole, with its mode,
 /// or not at all. `target`: absolute, or relative to the home directory there; an existing file is
-/// replaced. Errors: kFileUnreadable, kSyncFailed with what the host said, those of
+/// replaced. `name_within`: its name in `target`, where that is a directory; empty: an error then.
+/// Errors: kFileUnreadable, kSyncFailed with what the host said, those of
 /// RunOverSshForOutput().
 Status PutFile(const ClusterAccess& access, const ClusterNode& node, const RemoteCommand& place,
-               const std::string& path, const std::string& target, PutFor purpose);
+               const std::string& path, const std::string& target, PutFor purpose,
+               const std::string& name_within = {});
 
 /// How to reach the Ray on the head. `link` must outlive the access. Calls FindNodes(). Blocks.
 /// Errors: those of FindNodes() and ResolveHead(); kHostUnreachable when no Ray answers there, with

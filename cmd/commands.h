@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/types.h"
+#include "launcher/engine/directory_list.h"
 #include "launcher/job/options_resolver.h"
 
 namespace hvdray {
@@ -19,6 +20,8 @@ struct CommandLine {
   std::span<const std::string> args;  ///< The words after the command's name.
   TimePoint began{};                  ///< When hvdray was started.
   bool is_horovodrun = false;         ///< Called as horovodrun: `run`, with horovodrun's habits.
+  /// For --sync, of a command that calls RunCommand(). nullptr: those of --sync.
+  const DirectoryRules* sync_rules = nullptr;
 };
 
 int RunCommand(const CommandLine& line);

@@ -99,6 +99,7 @@ LaunchPlan BeginPlan(const CommandLine& line) {
   LaunchPlan plan;
   plan.environment = Environment::FromProcess();
   plan.began = line.began;
+  if (line.sync_rules != nullptr) plan.sync_rules = *line.sync_rules;
   plan.began_wall = std::chrono::system_clock::now();
   std::error_code no_directory;  // it may have been removed: workers then start elsewhere
   plan.current_directory = std::filesystem::current_path(no_directory).string();
@@ -213,9 +214,10 @@ Status PlanCopies(LaunchPlan& plan, std::string_view command) {
   const bool is_any_remote =
       plan.spec.may_learn_hosts() ||
       std::any_of(plan.is_remote.begin(), plan.is_remote.end(), [](bool remote) { return remote; });
-  HVDRAY_ASSIGN_OR_RETURN(plan.synced,
-                          PlanSync(*plan.spec.sync, plan.environment,
-                                   is_any_remote ? SyncScope::kList : SyncScope::kCheckOnly));
+  HVDRAY_ASSIGN_OR_RETURN(
+      plan.synced,
+      PlanSync(*plan.spec.sync, plan.environment,
+               is_any_remote ? SyncScope::kList : SyncScope::kCheckOnly, plan.sync_rules));
   for (const SyncedDirectory& synced : plan.synced) {
     for (const std::string& warning : synced.listing.warnings) {
       Tell(LogLevel::kWarning, command, "--sync: " + warning);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/environ.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/rsync_filter.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/user_home.h"
@@ -82,10 +84,16 @@ class Copier {
     if (target == "~") target.clear();
     if (target.starts_with("~/")) target.erase(0, 2);
     const bool is_into = target.empty() || target.ends_with('/');
-    if (!IsDirectory(copy.source)) {
+    const bool is_directory = IsDirectory(copy.source);
+    const bool is_whole = !is_directory || !copy.source.ends_with('/');
+    const RsyncFilter excludes{std::span(copy.excludes)};
+    if (is_whole && excludes.Match(NameOf(copy.source), is_directory) == IgnoreVerdict::kIgnored) {
+      return 0;
+    }
+    if (!is_directory) {
       if (is_into) target += NameOf(copy.source);
-      HVDRAY_RETURN_IF_ERROR(
-          PutFile(access_, node, /*place=*/{}, copy.source, target, PutFor::kUser));
+      HVDRAY_RETURN_IF_ERROR(PutFile(access_, node, /*place=*/{}, copy.source, target,
+                                     PutFor::kUser, is_into ? "" : NameOf(copy.source)));
       return 0;
     }
     // A -H of `hvdray run` has no place for a proxy command, nor for the name of a host key.
@@ -96,12 +104,18 @@ class Copier {
     Tell(LogLevel::kInfo, "hvdray " + access_.command,
          fmt::format("{}: {} goes as with hvdray run --sync", why, copy.source));
     // As rsync: "dir" arrives below the target, "dir/" as the target.
-    if (!copy.source.ends_with('/')) target += (is_into ? "" : "/") + NameOf(copy.source);
-    return RunSync(copy.source, target, node.address);
+    if (is_whole) target += (is_into ? "" : "/") + NameOf(copy.source);
+    DirectoryRules rules;
+    rules.patterns = PatternRule::kRsync;
+    rules.ignore_files = copy.filters;
+    rules.excludes = copy.excludes;
+    rules.way_out = "leave it out by rsync_exclude";
+    if (is_whole) rules.top = NameOf(copy.source) + "/";
+    return RunSync(copy.source, target, node.address, rules);
   }
 
-  Result<int> RunSync(const std::string& source, const std::string& target,
-                      const std::string& host) {
+  Result<int> RunSync(const std::string& source, const std::string& target, const std::string& host,
+                      const DirectoryRules& rules) {
     const JobSpec& spec = access_.spec;
     const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
     const std::string login = spec.ssh_user->empty() ? name : *spec.ssh_user + "@" + name;
@@ -114,7 +128,9 @@ class Copier {
       words.insert(words.end(), {"--ssh-config", *spec.ssh_config_file});
     }
     words.insert(words.end(), {"--", "/bin/sh", "-c", ":"});
-    const int code = RunCommand({words, std::chrono::steady_clock::now()});
+    CommandLine line{words, std::chrono::steady_clock::now()};
+    line.sync_rules = &rules;
+    const int code = RunCommand(line);
     if (code == 0 || code > 128) return code;
     return Status(ErrorCode::kSyncFailed, fmt::format("{}: copy of {}: see above", host, source));
   }

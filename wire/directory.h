@@ -32,7 +32,12 @@ enum class DirectoryEntryKind : uint8_t {
   kDirectory = 1,      ///< Created writable; kDirectoryMode sets its final mode if that is not.
   kLink = 2,           ///< A symbolic link.
   kDirectoryMode = 3,  ///< After its contents: a mode that restricts its owner.
+  kFileOrInto = 4,     ///< A file; where a directory has its path, `link` in that directory.
 };
+
+constexpr bool HasContents(DirectoryEntryKind kind) {
+  return kind == DirectoryEntryKind::kFile || kind == DirectoryEntryKind::kFileOrInto;
+}
 
 /// One file, directory or link of the list.
 struct DirectoryEntry {
@@ -42,7 +47,7 @@ struct DirectoryEntry {
   int64_t mtime_s = 0;    ///< Since 1970; files only.
   uint32_t mtime_ns = 0;  ///< 0 to 999999999.
   std::string path;       ///< "a/b"; must satisfy IsPlainPath().
-  std::string link;       ///< Target of a link; empty for others.
+  std::string link;       ///< Target of a link; name of a kFileOrInto; empty for others.
   bool operator==(const DirectoryEntry&) const = default;
 };
 

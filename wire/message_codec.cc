@@ -565,10 +565,15 @@ void Path(Io& io, const char* key, FieldsOf<Io, std::string> path) {
 // nullptr: none. The same rules for both directions.
 const char* FaultOf(const DirectoryEntry& entry) {
   const bool is_link = entry.kind == DirectoryEntryKind::kLink;
-  if (entry.kind > DirectoryEntryKind::kDirectoryMode) return "an entry of an unknown kind";
+  const bool is_file_or_into = entry.kind == DirectoryEntryKind::kFileOrInto;
+  if (entry.kind > DirectoryEntryKind::kFileOrInto) return "an entry of an unknown kind";
   if (!IsPlainPath(entry.path)) return "a path that is absolute, empty, or has '.' or '..' in it";
   if (entry.link.size() > kMaxDirectoryPath || HasNul(entry.link)) return "an invalid link";
-  if (entry.link.empty() == is_link) return "a link without a target, or a target without a link";
+  if (entry.link.empty() == (is_link || is_file_or_into)) {
+    return "a link without a target, or a target without a link";
+  }
+  const bool is_name = IsPlainPath(entry.link) && entry.link.find('/') == std::string::npos;
+  if (is_file_or_into && !is_name) return "a name that is none";
   if (entry.mode > kMaxMode) return "a mode beyond 0777";
   if (entry.mtime_ns > kMaxNanoseconds) return "a time with too many nanoseconds";
   if (entry.mtime_s > kMaxSeconds || entry.mtime_s < -kMaxSeconds) return "a time out of range";

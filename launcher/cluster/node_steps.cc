@@ -8,10 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "base/digest.h"
+#include "base/gitignore.h"
+#include "base/rsync_filter.h"
 #include "base/text.h"
 #include "base/user_home.h"
 #include "launcher/cluster/bootstrap_config.h"
@@ -113,42 +116,51 @@ void AppendContainer(std::vector<NodeStep>& steps, const ClusterNodeSetup& setup
   steps.back().arguments = std::move(words);
 }
 
-Result<SyncedDirectory> PlanFile(const fs::path& file, const std::string& target,
-                                 const fs::path& renamed) {
-  const fs::path there(target);
-  if (!there.has_filename()) {
-    return Status(ErrorCode::kSpecInvalid, "a file needs a name there");
-  }
-  fs::path directory = file.parent_path();
+/// Copies `file` to `directory` under `name`, from where it can be sent.
+Status CopyUnder(const fs::path& file, const fs::path& directory, const std::string& name) {
   std::error_code error;
-  if (there.filename() != file.filename()) {
-    directory = renamed;
-    fs::create_directories(directory, error);
-    // The file may be secret.
-    if (!error) fs::permissions(directory, fs::perms::owner_all, error);
-    if (error) return ErrnoStatus(directory.string(), error.value());
-    fs::copy_file(file, directory / there.filename(), fs::copy_options::overwrite_existing, error);
-    // Same time, same size: the copy is not sent again each time.
-    if (!error) {
-      fs::last_write_time(directory / there.filename(), fs::last_write_time(file, error), error);
-    }
-    if (error) {
-      return ErrnoStatus(fmt::format("copy {} to {}", file.string(), directory.string()),
-                         error.value())
-          .WithCode(ErrorCode::kFileUnwritable);
-    }
+  fs::create_directories(directory, error);
+  // The file may be secret.
+  if (!error) fs::permissions(directory, fs::perms::owner_all, error);
+  if (error) return ErrnoStatus(directory.string(), error.value());
+  fs::copy_file(file, directory / name, fs::copy_options::overwrite_existing, error);
+  // Same time, same size: the copy is not sent again each time.
+  if (!error) fs::last_write_time(directory / name, fs::last_write_time(file, error), error);
+  if (!error) return {};
+  return ErrnoStatus(fmt::format("copy {} to {}", file.string(), directory.string()), error.value())
+      .WithCode(ErrorCode::kFileUnwritable);
+}
+
+/// A file goes into the directory that `mount.remote` is, or says to be by its '/' at the end.
+Result<SyncedDirectory> PlanFile(const ClusterFileMount& mount, const ClusterNodeSetup& setup,
+                                 const fs::path& file, const fs::path& renamed,
+                                 std::string_view host_mounts) {
+  const std::string own_name = file.filename().string();
+  const fs::path there(TargetOf(mount.remote, host_mounts));
+  const bool is_into = mount.remote.ends_with('/') || mount.remote == "~" || !there.has_filename();
+  const std::string name = is_into ? own_name : there.filename().string();
+  SyncedDirectory planned{
+      file.parent_path().string(), (is_into ? there : there.parent_path()).string(), {}};
+  const RsyncFilter excludes{std::span(setup.rsync_exclude)};
+  if (excludes.Match(own_name, /*is_directory=*/false) == IgnoreVerdict::kIgnored) return planned;
+  if (name != own_name) {
+    HVDRAY_RETURN_IF_ERROR(CopyUnder(file, renamed, name));
+    planned.directory = renamed.string();
   }
-  // Only this entry: the rest of the directory is not asked for.
   DirectoryRules rules;
   rules.links = LinkRule::kFollow;
   rules.ignore_files.clear();
-  const std::string name = there.filename().string();
-  rules.excludes = {"/*", "!/" + name};
-  HVDRAY_ASSIGN_OR_RETURN(DirectoryListing listing, ListDirectory(directory.string(), rules));
-  if (listing.files != 1) {
+  rules.only = name;
+  HVDRAY_ASSIGN_OR_RETURN(planned.listing, ListDirectory(planned.directory, rules));
+  if (planned.listing.files != 1) {
     return Status(ErrorCode::kFileUnreadable, fmt::format("{}: not readable", file.string()));
   }
-  return SyncedDirectory{directory.string(), there.parent_path().string(), std::move(listing)};
+  if (!is_into && host_mounts.empty()) {
+    wire::DirectoryEntry& entry = planned.listing.entries.front();
+    entry.kind = wire::DirectoryEntryKind::kFileOrInto;
+    entry.link = own_name;
+  }
+  return planned;
 }
 
 Result<SyncedDirectory> PlanMount(const ClusterFileMount& mount, const ClusterNodeSetup& setup,
@@ -157,14 +169,14 @@ Result<SyncedDirectory> PlanMount(const ClusterFileMount& mount, const ClusterNo
   std::error_code error;
   const fs::path real = fs::canonical(ExpandedHome(mount.local, home), error);
   if (error) return ErrnoStatus(mount.local, error.value()).WithCode(ErrorCode::kFileUnreadable);
-  const std::string target = TargetOf(mount.remote, host_mounts);
-  if (!fs::is_directory(real, error)) return PlanFile(real, target, renamed);
+  if (!fs::is_directory(real, error)) return PlanFile(mount, setup, real, renamed, host_mounts);
   DirectoryRules rules;
+  rules.patterns = PatternRule::kRsync;
   rules.ignore_files = setup.rsync_filter;
   rules.excludes = setup.rsync_exclude;
   rules.way_out = "leave it out by rsync_exclude";
   HVDRAY_ASSIGN_OR_RETURN(DirectoryListing listing, ListDirectory(real.string(), rules));
-  return SyncedDirectory{real.string(), target, std::move(listing)};
+  return SyncedDirectory{real.string(), TargetOf(mount.remote, host_mounts), std::move(listing)};
 }
 
 Status AddFile(Sha256Sum& sum, const std::string& path) {
@@ -278,10 +290,13 @@ Result<std::string> HashFiles(std::span<const SyncedDirectory> directories) {
     AddPart(sum, directory.target);
     AddPart(sum, std::to_string(directory.listing.entries.size()));
     for (const wire::DirectoryEntry& entry : directory.listing.entries) {
+      const bool is_file = wire::HasContents(entry.kind);
+      const auto kind = is_file ? wire::DirectoryEntryKind::kFile : entry.kind;
       AddPart(sum, entry.path);
-      AddPart(sum, fmt::format("{} {:o}", static_cast<int>(entry.kind), entry.mode));
-      AddPart(sum, entry.link);
-      if (entry.kind != wire::DirectoryEntryKind::kFile) continue;
+      AddPart(sum, fmt::format("{} {:o}", static_cast<int>(kind), entry.mode));
+      // Not the name of a kFileOrInto: records of older versions lack it.
+      AddPart(sum, is_file ? std::string() : entry.link);
+      if (!is_file) continue;
       HVDRAY_RETURN_IF_ERROR(AddFile(sum, fmt::format("{}/{}", directory.directory, entry.path)));
     }
   }

@@ -10,11 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "base/fd.h"
 #include "base/gitignore.h"
+#include "base/rsync_filter.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -71,17 +74,40 @@ struct DirectoryIdentity {
   bool operator==(const DirectoryIdentity&) const = default;
 };
 
+/// A list of patterns of either kind.
+class PatternFile {
+ public:
+  /// `skipped`: the bytes of the file's directory in paths from the top.
+  PatternFile(PatternRule rule, ByteView text, size_t skipped) : skipped_(skipped) {
+    if (rule == PatternRule::kGit) patterns_ = GitignoreFile(text);
+    if (rule == PatternRule::kRsync) patterns_ = RsyncFilter(text, skipped);
+  }
+  PatternFile(PatternRule rule, const std::vector<std::string>& excludes) {
+    const std::string lines = fmt::format("{}\n", fmt::join(excludes, "\n"));
+    if (rule == PatternRule::kGit) patterns_ = GitignoreFile(lines);
+    if (rule == PatternRule::kRsync) patterns_ = RsyncFilter(std::span(excludes));
+  }
+
+  /// `path`: from the top.
+  IgnoreVerdict Match(std::string_view path, bool is_directory) const {
+    const auto* rsync = std::get_if<RsyncFilter>(&patterns_);
+    if (rsync != nullptr) return rsync->Match(path, is_directory);
+    return std::get<GitignoreFile>(patterns_).Match(path.substr(skipped_), is_directory);
+  }
+
+ private:
+  size_t skipped_ = 0;
+  std::variant<GitignoreFile, RsyncFilter> patterns_;
+};
+
 class Walk {
  public:
   Walk(const std::string& directory, UniqueFd top, const DirectoryRules& rules)
       : directory_(directory),
         top_(std::move(top)),
         rules_(rules),
-        files_of_rules_(rules.ignore_files.size()) {
-    std::string lines;
-    for (const std::string& line : rules.excludes) lines += line + "\n";
-    excludes_ = GitignoreFile(lines);
-  }
+        excludes_(rules.patterns, rules.excludes),
+        files_of_rules_(rules.ignore_files.size()) {}
 
   void Run() {
     struct stat info {};
@@ -117,12 +143,6 @@ class Walk {
   }
 
  private:
-  /// The rules of one pattern file on the way down.
-  struct Rules {
-    size_t skipped = 0;  // length of the path prefix of its directory
-    GitignoreFile file;
-  };
-
   std::string Shown(const std::string& path) const {
     return ShownText(path.empty() ? directory_ : fmt::format("{}/{}", directory_, path),
                      kShownBytes);
@@ -163,7 +183,9 @@ class Walk {
       const dirent* entry = ::readdir(dir.get());  // NOLINT(concurrency-mt-unsafe): ours alone
       if (entry == nullptr) break;
       const std::string_view name = entry->d_name;
-      if (name == "." || name == ".." || name == ".git") continue;
+      if (name == "." || name == "..") continue;
+      if (name == ".git" && rules_.patterns == PatternRule::kGit) continue;
+      if (path.empty() && !rules_.only.empty() && name != rules_.only) continue;
       if (name.starts_with(wire::kDirectoryTemporaryPrefix)) continue;
       names.emplace_back(name);
     }
@@ -190,17 +212,20 @@ class Walk {
       unreadable_.Add(text.status().message());
       return false;
     }
-    files_of_rules_[kind].push_back({path.empty() ? 0 : path.size() + 1, GitignoreFile(*text)});
+    files_of_rules_[kind].emplace_back(rules_.patterns, ByteView(*text),
+                                       path.empty() ? 0 : path.size() + 1);
     return true;
   }
 
   /// Among files of one name the nearest to the path decides.
   bool IsIgnored(const std::string& path, bool is_directory) const {
-    if (excludes_.Match(path, is_directory) == IgnoreVerdict::kIgnored) return true;
-    const auto is_out = [&](const std::vector<Rules>& files) {
+    const IgnoreVerdict whole = excludes_.Match(rules_.top + path, is_directory);
+    if (whole == IgnoreVerdict::kIgnored) return true;
+    // To rsync, excludes and files of patterns are one list, of which the first match decides.
+    if (whole == IgnoreVerdict::kKept && rules_.patterns == PatternRule::kRsync) return false;
+    const auto is_out = [&](const std::vector<PatternFile>& files) {
       for (auto rules = files.rbegin(); rules != files.rend(); ++rules) {
-        const IgnoreVerdict verdict =
-            rules->file.Match(std::string_view(path).substr(rules->skipped), is_directory);
+        const IgnoreVerdict verdict = rules->Match(path, is_directory);
         if (verdict != IgnoreVerdict::kNone) return verdict == IgnoreVerdict::kIgnored;
       }
       return false;
@@ -303,9 +328,9 @@ class Walk {
   const DirectoryRules& rules_;
   DirectoryListing listing_;
   std::vector<wire::DirectoryEntry> modes_;  // of directories that their owner may not write to
-  GitignoreFile excludes_;
-  std::vector<std::vector<Rules>> files_of_rules_;  // by the index of their name
-  std::vector<DirectoryIdentity> above_;            // the directories above the walk
+  const PatternFile excludes_;
+  std::vector<std::vector<PatternFile>> files_of_rules_;  // on the way down, by name
+  std::vector<DirectoryIdentity> above_;                  // the directories above the walk
   Places special_;
   Places unreadable_;
   Places dangling_;

@@ -28,13 +28,22 @@ enum class LinkRule : uint8_t {
   kFollow,  ///< Lists the link's target in its place; never an entry of its own.
 };
 
+/// Whose patterns those of the rules are.
+enum class PatternRule : uint8_t {
+  kGit,    ///< As in .gitignore files; and .git itself is never listed.
+  kRsync,  ///< As in --exclude and --filter='dir-merge,- NAME' of rsync.
+};
+
 /// What to exclude, and how to treat links. The defaults are those of --sync.
 struct DirectoryRules {
   LinkRule links = LinkRule::kKeep;
+  PatternRule patterns = PatternRule::kGit;
   /// Names of pattern files, read in every directory. What the files of one name exclude stays out,
   /// whatever those of another name say.
   std::vector<std::string> ignore_files = {".gitignore"};
   std::vector<std::string> excludes;  ///< Patterns, as in a pattern file of their own at the top.
+  std::string top;   ///< "data/": how the excludes call the directory itself, if they do.
+  std::string only;  ///< Not empty: the only entry of the directory to list, whatever it contains.
   std::string way_out = "leave it out by a line in .gitignore";  ///< For hints in errors.
 };
 

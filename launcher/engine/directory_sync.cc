@@ -164,7 +164,7 @@ void DirectorySync::OnWanted(int index, const wire::DirectoryWanted& wanted) {
     for (const wire::EntryRange& range : wanted.ranges) {
       for (uint32_t i = 0; i < range.count; ++i) {
         if (range.first + i >= host->count) return false;
-        if (EntryOf(*host, range.first + i).kind != wire::DirectoryEntryKind::kFile) return false;
+        if (!wire::HasContents(EntryOf(*host, range.first + i).kind)) return false;
       }
     }
     return true;

@@ -49,6 +49,7 @@ struct LaunchPlan {
   std::vector<bool> is_remote;   ///< One per host: reached over the network.
   HostSpread spread = HostSpread::kOneMachine;
   std::vector<RankInfo> ranks;              ///< host_index points into `hosts`.
+  DirectoryRules sync_rules;                ///< What --sync copies of a directory.
   std::vector<SyncedDirectory> synced;      ///< Directories copied to other hosts (--sync).
   std::optional<SyncedPlace> worker_place;  ///< Where workers start, if within one of these.
   Environment environment;                  ///< Of hvdray itself.

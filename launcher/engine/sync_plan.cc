@@ -27,7 +27,7 @@ std::optional<std::string> Below(const std::string& path, const std::string& dir
 }
 
 Result<SyncedDirectory> PlanDirectory(const SyncWord& word, const std::string& home,
-                                      SyncScope scope) {
+                                      SyncScope scope, const DirectoryRules& rules) {
   std::error_code error;
   const fs::path real = fs::canonical(word.directory, error);
   const std::string shown = ShownText(word.directory, kShownWordBytes);
@@ -44,7 +44,7 @@ Result<SyncedDirectory> PlanDirectory(const SyncWord& word, const std::string& h
   synced.target = word.has_target ? word.target : DefaultTarget(synced.directory, home);
   if (synced.target == ".") synced.target.clear();
   if (scope == SyncScope::kList) {
-    HVDRAY_ASSIGN_OR_RETURN(synced.listing, ListDirectory(synced.directory));
+    HVDRAY_ASSIGN_OR_RETURN(synced.listing, ListDirectory(synced.directory, rules));
   }
   return synced;
 }
@@ -75,12 +75,13 @@ std::string ResolvedDirectory(const std::string& directory) {
 }
 
 Result<std::vector<SyncedDirectory>> PlanSync(std::span<const SyncWord> words,
-                                              const Environment& environment, SyncScope scope) {
+                                              const Environment& environment, SyncScope scope,
+                                              const DirectoryRules& rules) {
   const std::string named_home = environment.GetOr("HOME", "");
   const std::string home = named_home.starts_with('/') ? ResolvedDirectory(named_home) : "";
   std::vector<SyncedDirectory> all;
   for (const SyncWord& word : words) {
-    Result<SyncedDirectory> directory = PlanDirectory(word, home, scope);
+    Result<SyncedDirectory> directory = PlanDirectory(word, home, scope, rules);
     if (!directory.ok()) return std::move(directory).status().WithContext("--sync");
     all.push_back(std::move(directory).value());
   }

@@ -42,10 +42,11 @@ std::optional<SyncedPlace> PlaceIn(std::span<const SyncedDirectory> synced,
 
 enum class SyncScope : uint8_t { kCheckOnly, kList };  ///< kCheckOnly: no host is remote.
 
-/// Resolves and lists the directories. kCheckOnly: only checks that they exist. Blocks. Errors:
-/// kUsage, kFileUnreadable; each message begins with its --sync.
+/// Resolves and lists the directories, by `rules`. kCheckOnly: only checks that they exist. Blocks.
+/// Errors: kUsage, kFileUnreadable; each message begins with its --sync.
 Result<std::vector<SyncedDirectory>> PlanSync(std::span<const SyncWord> words,
-                                              const Environment& environment, SyncScope scope);
+                                              const Environment& environment, SyncScope scope,
+                                              const DirectoryRules& rules = {});
 
 /// `directory` (relative to the current directory) without links; unchanged if it can't be
 /// resolved.

@@ -5,6 +5,7 @@ the dashboard behind SSH."""
 import contextlib
 import json
 import os
+import pathlib
 import re
 import signal
 import time
@@ -380,6 +381,16 @@ def test_without_rsync_files_and_directories_still_go_up(tool, ray_cluster, file
     assert (home / "plain/data/sub/a").read_text() == "1"
     assert up("rsync-up", file, source / "sub/a", "~/plain/").code == 0
     assert (home / "plain/a").read_text() == "1"
+    assert up("rsync-up", file, source / "sub/a", "~/plain/data").code == 0
+    assert (home / "plain/data/a").read_text() == "1", "a file onto a directory goes into it"
+    (source / ".git").mkdir()
+    for name in (".git/HEAD", "sub/x.log", ".gitignore"):
+        (source / name).write_text("*\n")
+    patterns = tmp_path / "patterns.yaml"
+    patterns.write_text(pathlib.Path(file).read_text() + "rsync_exclude: ['sub/*.log']\n")
+    assert up("rsync-up", patterns, source, "~/again").code == 0
+    assert sorted(str(path.relative_to(home / "again/data")) for path in (home / "again").rglob("*") if path.is_file()) == [
+        ".git/HEAD", ".gitignore", "sub/a"]
     result = up("rsync-down", file, "~/plain", tmp_path)
     assert result.code == 2 and "needs rsync" in result.errors, result.errors
 

@@ -375,5 +375,20 @@ TEST_F(DirectoryReceiverTest, WriteThatFailsIsNamedAndLeavesNothing) {
   EXPECT_FALSE(Send(Chunk(1, "still on its way", false)).has_value()) << "told once";
 }
 
+TEST_F(DirectoryReceiverTest, AFileOrIntoGoesIntoTheDirectoryOfItsPathIfThereIsOne) {
+  DirectoryEntry entry = FileEntry("lib", 1);
+  entry.kind = DirectoryEntryKind::kFileOrInto;
+  entry.link = "a.py";
+  ASSERT_EQ(Wanted({DirectoryOf("lib")}).ranges.size(), 0U);
+  ASSERT_EQ(Wanted({entry}).ranges.size(), 1U);
+  ASSERT_TRUE(receiver_->OnFile(Chunk(0, "x")).ok());
+  EXPECT_EQ(ReadFile(root_ + "/lib/a.py", 10).value(), "x");
+  EXPECT_EQ(Wanted({entry}).ranges.size(), 0U) << "it is there already";
+  entry.path = "new";
+  ASSERT_EQ(Wanted({entry}).ranges.size(), 1U);
+  ASSERT_TRUE(receiver_->OnFile(Chunk(0, "y")).ok());
+  EXPECT_EQ(ReadFile(root_ + "/new", 10).value(), "y");
+}
+
 }  // namespace
 }  // namespace hvdray

@@ -212,6 +212,49 @@ TEST_F(MountsTest, ExcludesAndFiltersLeaveFilesOut) {
   EXPECT_EQ((*planned)[0].listing.files, 2U);  // a.py and .filter
 }
 
+TEST_F(MountsTest, PatternsMeanWhatRsyncMeansByThem) {
+  for (const char* path : {"code/.git/HEAD", "code/sub/logs/a.log", "code/logs/b.txt",
+                           "code/data/x", "code/data/deep/y", "code/a.py"}) {
+    Write(path, "x");
+  }
+  ClusterNodeSetup setup = Mounting("~/code", "code");
+  setup.rsync_exclude = {"data/**", "logs/*.log"};
+  const auto planned = Plan(setup);
+  ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+  std::string paths;
+  for (const auto& entry : (*planned)[0].listing.entries) paths += entry.path + " ";
+  EXPECT_EQ(paths, ".git .git/HEAD a.py data logs logs/b.txt sub sub/logs ");
+}
+
+TEST_F(MountsTest, AFileOntoADirectoryGoesIntoIt) {
+  Write("a.py", "x");
+  for (const char* remote : {"~/lib/", "~", "/opt/lib/"}) {
+    const auto planned = Plan(Mounting(remote, "a.py"));
+    ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+    EXPECT_EQ((*planned)[0].listing.entries[0].path, "a.py") << remote;
+  }
+  EXPECT_EQ((*Plan(Mounting("~/lib/", "a.py")))[0].target, "lib");
+  EXPECT_EQ((*Plan(Mounting("~", "a.py")))[0].target, "");
+  // Whether ~/lib is a directory, the host knows.
+  const wire::DirectoryEntry entry = (*Plan(Mounting("~/lib", "a.py")))[0].listing.entries[0];
+  EXPECT_EQ(entry.kind, wire::DirectoryEntryKind::kFileOrInto);
+  EXPECT_EQ(entry.path + " " + entry.link, "lib a.py");
+}
+
+TEST_F(MountsTest, AFileThatIsExcludedIsNotCopied) {
+  Write("a.py", "x");
+  ClusterNodeSetup setup = Mounting("~/a.py", "a.py");
+  setup.rsync_exclude = {"*.py"};
+  EXPECT_TRUE((*Plan(setup))[0].listing.entries.empty());
+}
+
+TEST_F(MountsTest, AFileNameIsNoPattern) {
+  Write("a[1].py", "x");
+  const auto planned = Plan(Mounting("~/a[1].py", "a[1].py"));
+  ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+  EXPECT_EQ((*planned)[0].listing.files, 1U);
+}
+
 TEST_F(MountsTest, AMissingFileIsNamedWithItsMount) {
   const auto planned = Plan(Mounting("~/code", "nowhere"));
   ASSERT_FALSE(planned.ok());

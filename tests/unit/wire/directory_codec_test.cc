@@ -60,7 +60,7 @@ TEST(DirectoryCodecTest, EntryThatIsNotAsAllowedIsNeitherReadNorWritten) {
   const DirectoryEntry good{DirectoryEntryKind::kFile, 0644, 1, 2, 3, "a", ""};
   constexpr char kJson[] = R"({"folder":0,"target_bytes":0,"count":1})";
   EXPECT_TRUE(Decode(MessageType::kDirectoryList, kJson, RawEntry(good)).ok());
-  std::vector<DirectoryEntry> bad(10, good);
+  std::vector<DirectoryEntry> bad(13, good);
   bad[0].path = "../a";
   bad[1].path = "/a";
   bad[2].path = "";
@@ -71,12 +71,16 @@ TEST(DirectoryCodecTest, EntryThatIsNotAsAllowedIsNeitherReadNorWritten) {
   bad[7].kind = DirectoryEntryKind::kLink;  // that says nothing
   bad[8].mtime_s = INT64_MIN;
   bad[9].path = std::string("a\0b", 3);
+  for (size_t i = 10; i < 13; ++i) bad[i].kind = DirectoryEntryKind::kFileOrInto;
+  bad[10].link = "a/b";
+  bad[11].link = "..";
+  bad[12].link = "";
   for (size_t i = 0; i < bad.size(); ++i) {
     EXPECT_TRUE(IsRefused(MessageType::kDirectoryList, kJson, RawEntry(bad[i]))) << i;
     EXPECT_EQ(EncodeMessage({1, ListOf(bad[i])}).status().code(), ErrorCode::kInternal) << i;
   }
   DirectoryEntry unknown = good;
-  unknown.kind = static_cast<DirectoryEntryKind>(4);
+  unknown.kind = static_cast<DirectoryEntryKind>(5);
   EXPECT_TRUE(IsRefused(MessageType::kDirectoryList, kJson, RawEntry(unknown)));
 }
 
