@@ -118,6 +118,8 @@ Result<AwsCredentials> AwsApi::FindCredentials() {
       return std::move(plan.base);
     case AwsCredentialPlan::Way::kAssumeRole:
       return AssumeRole(plan);
+    case AwsCredentialPlan::Way::kProcess:
+      return RunForAwsCredentials(plan, edge_.run);
     case AwsCredentialPlan::Way::kContainer:
     case AwsCredentialPlan::Way::kMachine:
       return FetchAwsCredentials(plan.way, environment_, edge_.send);

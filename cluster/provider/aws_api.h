@@ -25,6 +25,7 @@ namespace hvdray {
 /// All that the calls touch outside of themselves; tests have their own.
 struct AwsEdge {
   AwsSend send;
+  AwsRun run;  ///< Ends when the calls are cancelled.
   /// Waits; false: cancelled meanwhile.
   std::function<bool(Duration)> sleep;
   std::function<double()> random;      ///< From 0 to below 1.

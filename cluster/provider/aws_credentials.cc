@@ -24,10 +24,6 @@ constexpr size_t kMaxProfileBytes = size_t{1} << 20;
 constexpr std::string_view kDefaultRegion = "us-west-2";
 constexpr std::string_view kGivenKeys[] = {"aws_access_key_id", "aws_secret_access_key",
                                            "aws_session_token"};
-constexpr std::string_view kExportHint =
-    "run `aws configure export-credentials --format env` and put what it prints into the "
-    "environment";
-
 std::string ValueOf(const std::map<std::string, std::string>& values, const std::string& key) {
   const auto found = values.find(key);
   return found == values.end() ? std::string() : found->second;
@@ -76,9 +72,24 @@ std::map<std::string, std::string> ProfileOf(const AwsAccountFacts& facts,
   return keys;
 }
 
-Status Unsupported(const std::string& profile, std::string_view what) {
-  return {ErrorCode::kNotSupported, fmt::format("AWS profile {} uses {}", profile, what),
-          std::string(kExportHint)};
+/// What only the AWS CLI can do for profile `name`.
+AwsCredentialPlan ByCli(const std::string& name, std::string_view what) {
+  AwsCredentialPlan plan;
+  plan.way = AwsCredentialPlan::Way::kProcess;
+  plan.command = {"aws",      "configure", "export-credentials", "--profile", name,
+                  "--format", "process"};
+  plan.source = fmt::format("`aws configure export-credentials` for profile {}", ShownText(name));
+  plan.without_cli = {
+      ErrorCode::kNotSupported,
+      fmt::format("AWS profile {} uses {}, and there is no AWS CLI here", ShownText(name), what),
+      fmt::format("install it, or run where it is: "
+                  "eval \"$(aws configure export-credentials --profile {} --format env)\"",
+                  ShownText(name))};
+  return plan;
+}
+
+bool UsesSingleSignOn(const std::map<std::string, std::string>& keys) {
+  return !ValueOf(keys, "sso_session").empty() || !ValueOf(keys, "sso_start_url").empty();
 }
 
 /// Who assumes the role of profile `name`, whose keys are `keys`.
@@ -90,18 +101,18 @@ Result<AwsCredentialPlan> PlanRole(const AwsAccountFacts& facts, const std::stri
   plan.external_id = ValueOf(keys, "external_id");
   plan.session_name = ValueOf(keys, "role_session_name");
   if (plan.session_name.empty()) plan.session_name = "hvdray";
-  if (!ValueOf(keys, "mfa_serial").empty())
-    return Unsupported(name, "a second factor (mfa_serial)");
-  if (!ValueOf(keys, "web_identity_token_file").empty()) return Unsupported(name, "a web identity");
+  if (!ValueOf(keys, "mfa_serial").empty()) return ByCli(name, "a second factor (mfa_serial)");
+  if (!ValueOf(keys, "web_identity_token_file").empty()) return ByCli(name, "a web identity");
   const std::string source = ValueOf(keys, "source_profile");
-  if (source.empty()) {
-    return Status(ErrorCode::kNotSupported,
-                  fmt::format("AWS profile {} has role_arn without source_profile", name),
-                  std::string(kExportHint));
-  }
+  if (source.empty()) return ByCli(name, "role_arn without source_profile");
+  const std::map<std::string, std::string> source_keys = ProfileOf(facts, source);
   HVDRAY_ASSIGN_OR_RETURN(std::optional<AwsCredentials> base,
-                          PairOf(ProfileOf(facts, source), kFileNames,
+                          PairOf(source_keys, kFileNames,
                                  fmt::format("profile {} of {}", source, facts.credentials_path)));
+  if (!base && (UsesSingleSignOn(source_keys) || !ValueOf(source_keys, "role_arn").empty() ||
+                !ValueOf(source_keys, "credential_process").empty())) {
+    return ByCli(name, "a source_profile without an access key");
+  }
   if (!base) {
     return Status(
         ErrorCode::kSpecInvalid,
@@ -135,11 +146,14 @@ Result<std::optional<AwsCredentialPlan>> PlanProfile(const AwsAccountFacts& fact
     plan.base = *std::move(found);
     return std::optional(std::move(plan));
   }
-  if (!ValueOf(keys, "sso_session").empty() || !ValueOf(keys, "sso_start_url").empty()) {
-    return Unsupported(name, "single sign-on");
-  }
-  if (!ValueOf(keys, "credential_process").empty()) return Unsupported(name, "credential_process");
-  return std::optional<AwsCredentialPlan>();
+  if (UsesSingleSignOn(keys)) return std::optional(ByCli(name, "single sign-on"));
+  const std::string command = ValueOf(keys, "credential_process");
+  if (command.empty()) return std::optional<AwsCredentialPlan>();
+  AwsCredentialPlan plan;
+  plan.way = AwsCredentialPlan::Way::kProcess;
+  plan.command = {"/bin/sh", "-c", command};
+  plan.source = fmt::format("credential_process of AWS profile {}", ShownText(name));
+  return std::optional(std::move(plan));
 }
 
 /// A missing file is an empty one, as for AWS's own tools.
@@ -338,8 +352,10 @@ Result<AwsCredentials> ParseServedCredentials(ByteView body, std::string source)
   if (text("AccessKeyId").empty() || text("SecretAccessKey").empty()) {
     return fault("the answer has no access key");
   }
+  // A process calls it SessionToken.
+  const std::string token = text("Token").empty() ? text("SessionToken") : text("Token");
   AwsCredentials credentials =
-      Static(text("AccessKeyId"), text("SecretAccessKey"), text("Token"), std::move(source));
+      Static(text("AccessKeyId"), text("SecretAccessKey"), token, std::move(source));
   credentials.expires = ParseAwsTime(text("Expiration"));
   return credentials;
 }
@@ -374,6 +390,24 @@ Result<AwsAccountFacts> ReadAwsAccount(std::map<std::string, std::string> given,
                           ReadProfiles(facts.credentials_path, AwsFile::kCredentials));
   HVDRAY_ASSIGN_OR_RETURN(facts.config, ReadProfiles(facts.config_path, AwsFile::kConfig));
   return facts;
+}
+
+Result<AwsCredentials> RunForAwsCredentials(const AwsCredentialPlan& plan, const AwsRun& run) {
+  const Result<AwsCommandEnd> end = run(plan.command);
+  const bool is_cli = !plan.without_cli.ok();
+  if (!end.ok() && is_cli && end.status().code() == ErrorCode::kAgentStartFailed) {
+    return plan.without_cli;
+  }
+  if (!end.ok()) return Status(end.status()).WithContext(plan.source);
+  if (end->exit_code != 0) {
+    return Status(ErrorCode::kCloudDenied,
+                  fmt::format("{} exited with code {}{}{}", plan.source, end->exit_code,
+                              end->last_words.empty() ? "" : ": ", ShownText(end->last_words)),
+                  is_cli ? fmt::format("for single sign-on: aws sso login --profile {}",
+                                       ShownText(plan.command[4]))
+                         : "");
+  }
+  return ParseServedCredentials(end->output.view(), plan.source);
 }
 
 Result<AwsCredentials> FetchAwsCredentials(AwsCredentialPlan::Way way,

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/curl_client.h"
 #include "base/environ.h"
@@ -53,15 +54,30 @@ struct AwsAccountFacts {
 
 /// How to get at them.
 struct AwsCredentialPlan {
-  enum class Way : uint8_t { kStatic, kAssumeRole, kContainer, kMachine };
+  enum class Way : uint8_t { kStatic, kAssumeRole, kProcess, kContainer, kMachine };
   Way way = Way::kMachine;
   AwsCredentials base;  ///< kStatic: these; kAssumeRole: who assumes the role.
   std::string role_arn, session_name, external_id;  ///< kAssumeRole
+  std::vector<std::string> command;  ///< kProcess: prints credentials as credential_process does.
+  std::string source;                ///< kProcess: as in AwsCredentials.
+  /// kProcess through the AWS CLI: what its absence means. ok: a command of the profile's own.
+  Status without_cli;
 };
 
+/// How a command ended.
+struct AwsCommandEnd {
+  int exit_code = 0;
+  Secret output;
+  std::string last_words;  ///< The last line of its stderr.
+};
+
+/// Runs a command without stdin. Blocks. Errors: kAgentStartFailed when it can't be executed,
+/// kDeadlineExceeded, kSystem.
+using AwsRun = std::function<Result<AwsCommandEnd>(const std::vector<std::string>& command)>;
+
 /// In the order of AWS's SDKs: the cluster file, the environment, both files, the container, the
-/// machine. Errors: kSpecInvalid (half a key pair, unknown key of aws_credentials, role without a
-/// source, unknown profile), kNotSupported for SSO and credential_process, with how to go on.
+/// machine. A profile with single sign-on, a second factor or the like is left to the AWS CLI.
+/// Errors: kSpecInvalid (half a key pair, unknown key of aws_credentials, unknown profile).
 Result<AwsCredentialPlan> PlanAwsCredentials(const AwsAccountFacts& facts,
                                              const Environment& environment);
 
@@ -81,6 +97,11 @@ std::optional<WallTime> ParseAwsTime(std::string_view text);
 /// Blocks. Errors: kFileUnreadable for a file that is there or named, kSpecInvalid.
 Result<AwsAccountFacts> ReadAwsAccount(std::map<std::string, std::string> given,
                                        const Environment& environment);
+
+/// Runs the command of a kProcess by `run`. Blocks. Errors: plan.without_cli where there is no AWS
+/// CLI; kCloudDenied when the command fails; kProtocolError; those of `run`. No message has its
+/// output.
+Result<AwsCredentials> RunForAwsCredentials(const AwsCredentialPlan& plan, const AwsRun& run);
 
 /// Sends one request; see CurlClient::Send().
 using AwsSend = std::function<Result<CurlReply>(const CurlRequest&)>;

@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "base/user_home.h"
+#include "cluster/foreground_process.h"
 #include "cluster/provider/aws_plan.h"
 
 namespace hvdray {
@@ -49,6 +50,7 @@ constexpr int kCapacityRounds = 3;
 constexpr Duration kCapacityPause = std::chrono::seconds(8);
 // AWS knows a token for a day or so: as many launches of one group that were terminated since.
 constexpr int kMaxTokens = 64;
+constexpr Duration kProcessLimit = std::chrono::minutes(2);
 constexpr std::string_view kStartedRequest = "started";
 constexpr Duration kStopPace = std::chrono::seconds(2);
 constexpr int kStopPolls = 150;
@@ -61,6 +63,11 @@ class RealEdge {
   AwsEdge Edge(std::function<void(const std::string&)> note) {
     AwsEdge edge;
     edge.send = [this](const CurlRequest& request) { return client_.Send(request); };
+    edge.run = [](const std::vector<std::string>& command) -> Result<AwsCommandEnd> {
+      HVDRAY_ASSIGN_OR_RETURN(const CapturedRun run, RunForOutput(command, "", kProcessLimit));
+      return AwsCommandEnd{run.exit_code, Secret(run.output),
+                           run.error_lines.empty() ? "" : run.error_lines.back()};
+    };
     edge.sleep = [this](Duration duration) { return cancel_.Sleep(duration); };
     edge.random = [this] {
       const std::lock_guard lock(mutex_);

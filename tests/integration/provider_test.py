@@ -454,6 +454,39 @@ def test_credentials_of_a_profile_are_found(probe):
     assert "no AWS credentials found" in errors and "HVD-E0230" in errors
 
 
+def program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+KEYS = """echo '{"Version": 1, "AccessKeyId": "testing", "SecretAccessKey": "testing"}'\n"""
+
+
+def test_credentials_come_from_a_process_and_from_the_aws_cli(probe):
+    folder = probe.home / ".aws"
+    folder.mkdir()
+    process = program(probe.home / "bin dir/keys", 'test "$1" = "a b" || { echo "no such key" >&2; exit 3; }\n' + KEYS)
+    (folder / "config").write_text(
+        f"[profile own]\ncredential_process = '{process}' 'a b'\n"
+        f"[profile bad]\ncredential_process = '{process}' other\n"
+        "[profile sso]\nsso_session = s\n[sso-session s]\nsso_start_url = https://x\n")
+    none = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    assert probe.run("list", AWS_PROFILE="own", **none) == []
+    errors = probe.fail("list", AWS_PROFILE="bad", **none)
+    assert "exited with code 3: no such key" in errors and "HVD-E0230" in errors, errors
+    bare = {"PATH": str(program(probe.home / "tools/aws", "exit 255\n").parent), **none}
+    errors = probe.fail("list", AWS_PROFILE="sso", **bare)
+    assert "aws sso login --profile sso" in errors, errors
+    program(probe.home / "tools/aws", 'test "$*" = "configure export-credentials --profile sso --format process" || exit 3\n'
+            + KEYS)
+    assert probe.run("list", AWS_PROFILE="sso", **bare) == []
+    (probe.home / "tools/aws").unlink()
+    errors = probe.fail("list", AWS_PROFILE="sso", **bare)
+    assert "no AWS CLI here" in errors and "aws configure export-credentials --profile sso" in errors, errors
+
+
 def test_wrong_and_expired_credentials_are_told_without_the_secret(probe, aws_cloud):
     errors = probe.fail("list", AWS_SECRET_ACCESS_KEY="not-the-secret")
     assert "SignatureDoesNotMatch" in errors and "from the environment" in errors

@@ -115,14 +115,58 @@ TEST(AwsCredentialsTest, ARoleIsAssumedByItsSourceProfile) {
             "AWS profile none, source_profile of work, has no access key");
 }
 
-TEST(AwsCredentialsTest, WhatIsNotSupportedSaysHowToGoOn) {
-  for (const char* keys : {"sso_session = x", "credential_process = /bin/x",
-                           "role_arn = a\ncredential_source = Environment",
-                           "role_arn = a\nmfa_serial = m\nsource_profile = default"}) {
-    const auto plan =
-        PlanAwsCredentials(Facts("", "[default]\n" + std::string(keys)), Environment());
-    EXPECT_EQ(plan.status().code(), ErrorCode::kNotSupported) << keys;
-    EXPECT_NE(plan.status().hint().find("export-credentials"), std::string::npos) << keys;
+/// The plan of a default profile with these keys.
+Result<AwsCredentialPlan> PlanOf(const std::string& keys) {
+  return PlanAwsCredentials(Facts("", "[default]\n" + keys), Environment());
+}
+
+AwsRun Ending(int exit_code, const std::string& output) {
+  return [=](const std::vector<std::string>&) -> Result<AwsCommandEnd> {
+    AwsCommandEnd end;
+    end.exit_code = exit_code;
+    end.output = Secret(output);
+    end.last_words = "token expired";
+    return end;
+  };
+}
+
+TEST(AwsCredentialsTest, CredentialProcessIsRun) {
+  const auto plan = PlanOf("credential_process = /bin/x 'a b'");
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->way, Way::kProcess);
+  EXPECT_EQ(plan->command, (std::vector<std::string>{"/bin/sh", "-c", "/bin/x 'a b'"}));
+  const auto found = RunForAwsCredentials(
+      *plan, Ending(0, R"({"Version": 1, "AccessKeyId": "ASIA", "SecretAccessKey": "s",
+                           "SessionToken": "t", "Expiration": "1970-01-01T00:01:00Z"})"));
+  ASSERT_TRUE(found.ok()) << found.status().ToString();
+  EXPECT_EQ(found->access_key_id, "ASIA");
+  EXPECT_EQ(found->session_token.view(), "t");
+  EXPECT_EQ(found->expires, WallTime(std::chrono::minutes(1)));
+  const Status failed = RunForAwsCredentials(*plan, Ending(7, "s3cret")).status();
+  EXPECT_EQ(failed.code(), ErrorCode::kCloudDenied);
+  EXPECT_NE(failed.message().find("code 7: token expired"), std::string::npos);
+  const Status garbage = RunForAwsCredentials(*plan, Ending(0, "s3cret")).status();
+  EXPECT_EQ(garbage.code(), ErrorCode::kProtocolError);
+  EXPECT_EQ((failed.ToString() + garbage.ToString()).find("s3cret"), std::string::npos);
+}
+
+TEST(AwsCredentialsTest, TheAwsCliGivesWhatOnlyItCan) {
+  for (const char* keys :
+       {"sso_session = x", "sso_start_url = x", "role_arn = a\ncredential_source = Environment",
+        "role_arn = a\nmfa_serial = m\nsource_profile = default",
+        "role_arn = a\nsource_profile = s\n[profile s]\nsso_session = x"}) {
+    const auto plan = PlanOf(keys);
+    ASSERT_TRUE(plan.ok()) << keys << plan.status().ToString();
+    EXPECT_EQ(plan->way, Way::kProcess) << keys;
+    EXPECT_EQ(plan->command[1] + " " + plan->command[2], "configure export-credentials") << keys;
+    const AwsRun is_missing = [](const std::vector<std::string>&) -> Result<AwsCommandEnd> {
+      return Status(ErrorCode::kAgentStartFailed, "aws: No such file or directory");
+    };
+    const Status missing = RunForAwsCredentials(*plan, is_missing).status();
+    EXPECT_EQ(missing.code(), ErrorCode::kNotSupported) << keys;
+    EXPECT_NE(missing.hint().find("export-credentials --profile default"), std::string::npos);
+    const Status expired = RunForAwsCredentials(*plan, Ending(255, "")).status();
+    EXPECT_NE(expired.hint().find("aws sso login --profile default"), std::string::npos);
   }
 }
 
