@@ -41,6 +41,18 @@ std::string LastWords(bool keeps_some) {
   return keeps_some ? "Only what was to stay remains." : "No nodes remaining.";
 }
 
+/// `stopped`: machines that the next `up` starts again.
+std::string LastWordsOnMachines(const RemovePolicy& policy, const std::vector<std::string>& stopped,
+                                const std::string& words) {
+  if (stopped.empty()) return LastWords(policy.keeps_head);
+  return fmt::format(
+      "{}{} stopped, and {} still to be paid for ({}). To terminate: hvdray down "
+      "--purge {}",
+      policy.keeps_head ? LastWords(true) + " " : "No nodes running. ",
+      stopped.size() == 1 ? "1 machine is" : fmt::format("{} machines are", stopped.size()),
+      stopped.size() == 1 ? "its disk is" : "their disks are", fmt::join(stopped, ", "), words);
+}
+
 /// Ends the Ray of hosts: all but the first `kept`.
 Result<ClusterEnd> EndRay(DownPolicy policy, ManagedCluster& cluster, size_t kept) {
   cluster.hosts.erase(cluster.hosts.begin(), cluster.hosts.begin() + static_cast<long>(kept));
@@ -71,9 +83,10 @@ int DownOnHosts(const CommandRequest& request, ManagedCluster& cluster) {
   return end.ok() ? end->exit_code : Fail("down", end.status());
 }
 
-std::string RemovalText(const CloudNode& node) {
-  return fmt::format("{}: end this {} ({}, {}, {})", node.id, KindWord(node.kind), node.node_type,
-                     node.machine_type, CloudStateWord(node.state));
+std::string RemovalText(const CloudNode& node, bool is_stopped) {
+  return fmt::format("{}: {} this {} ({}, {}, {})", node.id, is_stopped ? "stop" : "end",
+                     KindWord(node.kind), node.node_type, node.machine_type,
+                     CloudStateWord(node.state));
 }
 
 /// The latest one in the machines' tags; 0: none.
@@ -137,7 +150,7 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
     }
   }
   for (const CloudNode& node : *nodes) {
-    SayLine(RemovalText(node));
+    SayLine(RemovalText(node, cluster.work->cloud().machines->IsToStop(node, policy)));
     NodeRow& row = end.nodes.emplace_back();
     row.address = node.id;
     row.is_head = node.kind == ClusterNodeKind::kHead;
@@ -167,13 +180,19 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
       !EndHead(*head, cluster, end)) {
     return end;
   }
-  status = cluster.work->Run([policy](CloudWork::Cloud& cloud) {
+  const auto stopped = std::make_shared<std::vector<std::string>>();
+  status = cluster.work->Run([policy, stopped](CloudWork::Cloud& cloud) -> Status {
     HVDRAY_RETURN_IF_ERROR(cloud.machines->Remove(policy));
-    return policy.is_purged ? cloud.machines->Purge() : Status();
+    if (policy.is_purged) return cloud.machines->Purge();
+    HVDRAY_ASSIGN_OR_RETURN(*stopped, cloud.machines->ListStopped());
+    return {};
   });
   if (!status.ok()) return fail(status);
-  for (NodeRow& row : end.nodes) row.state = "ended";
-  end.exit_code = PrintOut("down", LastWords(policy.keeps_head) + "\n");
+  for (NodeRow& row : end.nodes) {
+    const bool is_stopped = std::ranges::find(*stopped, row.address) != stopped->end();
+    row.state = is_stopped ? "stopped" : "ended";
+  }
+  end.exit_code = PrintOut("down", LastWordsOnMachines(policy, *stopped, cluster.words) + "\n");
   return end;
 }
 

@@ -357,11 +357,10 @@ void DownDriver::FinishIfOver() {
   const size_t failed = CountAt(State::kFailed);
   if (is_over_ || !is_planned_ || CountAt(State::kEnded) + failed < nodes_.size()) return;
   is_over_ = true;
-  if (failed == 0) {
-    if (!policy_.last_words.empty()) effects_.emplace_back(cluster_effect::Say{policy_.last_words});
-  } else {
+  if (!policy_.last_words.empty()) {
     effects_.emplace_back(cluster_effect::Say{
-        fmt::format("{} may still run: call down again", Count(failed, "node"))});
+        failed == 0 ? policy_.last_words
+                    : fmt::format("{} may still run: call down again", Count(failed, "node"))});
   }
   effects_.emplace_back(cluster_effect::Finish{failed == 0 ? 0 : kHvdrayFailed});
 }

@@ -26,7 +26,9 @@ struct DownPolicy {
   /// --expired: end it only if its lease has ended by then, in seconds since 1970.
   std::optional<int64_t> expired_by;
   Duration log_in_limit{std::chrono::seconds(20)};
-  std::string last_words = "No nodes remaining.";  ///< Said when all have ended; empty: nothing.
+  /// Said when all have ended. Empty: the caller, which goes on to end the machines, sums up, also
+  /// where some have not ended.
+  std::string last_words = "No nodes remaining.";
 };
 
 /// A node that is to end, by its address as the file has it.

@@ -354,6 +354,15 @@ Result<std::vector<CloudNode>> Machines::ListRemovable(const RemovePolicy& polic
   return nodes;
 }
 
+Result<std::vector<std::string>> Machines::ListStopped() {
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<CloudNode> nodes, provider_.List());
+  std::vector<std::string> ids;
+  for (const CloudNode& node : nodes) {
+    if (node.state == CloudState::kStopped) ids.push_back(node.id);
+  }
+  return ids;
+}
+
 Status Machines::Remove(const RemovePolicy& policy) {
   const TimePoint began = edge_.now();
   std::vector<std::string> told;

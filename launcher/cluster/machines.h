@@ -95,6 +95,12 @@ class Machines {
 
   /// What Remove() would take away now.
   Result<std::vector<CloudNode>> ListRemovable(const RemovePolicy& policy);
+  /// Whether Remove() stops `node` for the next `up` instead of terminating it.
+  bool IsToStop(const CloudNode& node, const RemovePolicy& policy) const {
+    return KeepsStopped(policy) && !node.is_spot;
+  }
+  /// The ids of the machines that are stopped.
+  Result<std::vector<std::string>> ListStopped();
   /// Stops or terminates, as the file says, and lists again until nothing of it is left.
   /// Errors: also kDeadlineExceeded, with what is left.
   Status Remove(const RemovePolicy& policy);

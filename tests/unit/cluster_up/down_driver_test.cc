@@ -17,11 +17,15 @@ using std::chrono::seconds;
 class Sim {
  public:
   Sim(std::vector<int> processes, bool is_confirmed = true,
-      std::optional<int64_t> expired_by = std::nullopt)
+      std::optional<int64_t> expired_by = std::nullopt,
+      std::string last_words = "No nodes remaining.")
       : processes_(std::move(processes)),
-        driver_(
-            {.cluster = "c", .head = "n0", .is_confirmed = is_confirmed, .expired_by = expired_by},
-            Nodes()) {}
+        driver_({.cluster = "c",
+                 .head = "n0",
+                 .is_confirmed = is_confirmed,
+                 .expired_by = expired_by,
+                 .last_words = std::move(last_words)},
+                Nodes()) {}
 
   std::optional<int> Run() {
     Take(driver_.Begin(now_));
@@ -155,6 +159,15 @@ TEST(DownDriverTest, AnUnreachableHostIsNamedAndTheOthersAreDone) {
   ASSERT_EQ(sim.complaints_.size(), 1U);
   EXPECT_NE(sim.complaints_[0].message().find("n1"), std::string::npos);
   EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos);
+}
+
+TEST(DownDriverTest, WhoEndsTheMachinesNextSumsUp) {
+  Sim sim({9}, /*is_confirmed=*/true, std::nullopt, /*last_words=*/"");
+  sim.no_log_in_[0] = {ErrorCode::kHostUnreachable, "no route"};
+  EXPECT_EQ(sim.Run(), 125);
+  EXPECT_EQ(sim.complaints_.size(), 1U);
+  EXPECT_EQ(sim.said_.find("may still run"), std::string::npos)
+      << "its machine is ended all the same";
 }
 
 TEST(DownDriverTest, ANodeThatHangsIsGivenUpAndTheOthersAreDone) {
