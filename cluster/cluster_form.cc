@@ -192,12 +192,15 @@ class Moderniser {
   }
 
   /// Splits the resources off `node`: in the modern form they stand beside node_config.
-  static Entry LegacyType(std::string_view name, const YamlNode& node, int64_t min, int64_t max) {
+  Entry LegacyType(std::string_view name, const YamlNode& node, int64_t min, int64_t max) const {
     std::vector<Entry> type;
     const std::string where = node.Where();
     type.push_back({"node_config", where, Without(node, "resources")});
     if (const YamlNode* resources = node.Find("resources")) {
       type.push_back({"resources", resources->Where(), *resources});
+    } else if (!IsAws(root_)) {
+      // Ray's schema wants them of each type, and its older translation gave none.
+      type.push_back({"resources", where, YamlNode::Map({}, node)});
     }
     type.push_back({"min_workers", where, CountNode(min, node)});
     type.push_back({"max_workers", where, CountNode(max, node)});

@@ -491,6 +491,9 @@ Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_nam
     document = WithCount(document, "min_workers", spec.min_workers);
     document = WithClusterDefaults(WithCount(document, "max_workers", spec.max_workers));
   }
+  spec.is_translated = std::ranges::any_of(root.entries(), [&modern](const YamlNode::Entry& entry) {
+    return modern.Find(entry.key) == nullptr;
+  });
   spec.modern = std::move(modern);
   spec.resolved = std::move(document);
   return spec;

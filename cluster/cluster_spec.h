@@ -143,6 +143,7 @@ struct ClusterSpec {
   /// everything above was read. Both have the section `hvdray`. Always there after parsing.
   std::optional<YamlNode> modern;
   std::optional<YamlNode> resolved;
+  bool is_translated = false;  ///< The file has keys that its modern form lacks: Ray refuses it.
 
   /// One line each, with its place: old keys that were translated or have no effect.
   std::vector<std::string> warnings;

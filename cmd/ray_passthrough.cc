@@ -136,7 +136,7 @@ Result<int> Pass(std::string_view command, const CommandRequest& request, const 
                   "pip install \"ray[default]\"");
   }
   PrivateFile copy;
-  if (file.modern->Find("hvdray") != nullptr) {
+  if (file.modern->Find("hvdray") != nullptr || file.is_translated) {
     HVDRAY_ASSIGN_OR_RETURN(const std::string stripped,
                             copy.Write(YamlText(RayCluster(*file.resolved))));
     HVDRAY_ASSIGN_OR_RETURN(words, RayWords(command, request, stripped));

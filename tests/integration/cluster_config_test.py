@@ -57,8 +57,18 @@ def test_real_ray_accepts_what_is_printed_for_it(hvdray, ray_venv, tmp_path):
     bare.write_text("provider: {type: aws}\nmax_workers: 5\nmin_workers: 1\n")
     alone = tmp_path / "alone.yaml"
     alone.write_text("provider: {type: local, head_ip: a, worker_ips: [b]}\nauth: {ssh_user: u}\nmax_workers: 0\n")
+    # As old documents have them, with resources and without.
+    old = {"gcp": "provider: {type: gcp, region: us-west1, availability_zone: us-west1-a, project_id: p}\n"
+                  "head_node: {machineType: n1-standard-2, resources: {CPU: 2.0}}\n"
+                  "worker_nodes: {machineType: n1-standard-2}\n",
+           "azure": "provider: {type: azure, location: westus2, resource_group: g}\n"
+                    "auth: {ssh_user: ubuntu, ssh_private_key: ~/.ssh/k, ssh_public_key: ~/.ssh/k.pub}\n"
+                    "head_node: {azure_arm_parameters: {vmSize: D2}}\n"
+                    "worker_nodes: {azure_arm_parameters: {vmSize: D2}, resources: {CPU: 2}}\n"}
+    for cloud, text in old.items():
+        (tmp_path / f"{cloud}.yaml").write_text("min_workers: 1\nautoscaling_mode: default\n" + text)
     printed = []
-    for path in [*paths, str(bare), str(alone)]:
+    for path in [*paths, str(bare), str(alone), *(str(tmp_path / f"{cloud}.yaml") for cloud in old)]:
         result = hvdray.run("cluster", "config", "--resolved", path)
         assert result.code == 0, result.errors
         printed.append(tmp_path / (pathlib.Path(path).stem + ".for_ray"))

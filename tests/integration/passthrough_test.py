@@ -5,6 +5,7 @@ import os
 import pathlib
 
 import pytest
+import yaml
 
 CLOUD = pathlib.Path(__file__).resolve().parent / "cloud"
 
@@ -43,3 +44,17 @@ def test_its_exit_code_is_ours_and_what_it_lacks_is_refused(cloud):
         assert refused.code == 2 and f"{option}: ray {command} has no such option" in refused.errors
     unknown = cloud("get-worker-ips", "-n", "other")
     assert "--cluster-name other" in unknown.errors, unknown.errors
+
+
+def test_ray_gets_an_old_file_in_the_modern_form(hvdray, tmp_path):
+    ray = tmp_path / "bin/ray"
+    ray.parent.mkdir()
+    ray.write_text('#!/bin/sh\ncat "$2"\n')
+    ray.chmod(0o755)
+    old = tmp_path / "old.yaml"
+    old.write_text("provider: {type: gcp}\nhead_node: {machineType: a, resources: {CPU: 2}}\nworker_nodes: {machineType: b}\n")
+    result = hvdray.run("get-head-ip", str(old), env={**os.environ, "PATH": f"{ray.parent}:{os.environ['PATH']}"})
+    assert result.code == 0, result.errors
+    types = yaml.safe_load(result.text)["available_node_types"]
+    assert types["ray-legacy-head-node-type"]["resources"] == {"CPU": 2}
+    assert types["ray-legacy-worker-node-type"]["resources"] == {} and "head_node" not in result.text.replace("head_node_type", "")

@@ -683,5 +683,23 @@ TEST(ClusterSpecTest, AUrlIsNoFile) {
   EXPECT_NE(status.hint().find("curl -fLO https://example.com/c.yaml"), std::string::npos);
 }
 
+TEST(ClusterSpecTest, AnOldFileOfACloudThatRayDrivesIsTranslatedForIt) {
+  for (const char* provider : {"gcp", "azure"}) {
+    const Result<ClusterSpec> spec =
+        Parsed(fmt::format("provider: {{type: {}}}\nmin_workers: 1.0\nhead_node: {{machineType: a, "
+                           "resources: {{CPU: 2.0}}}}\n"
+                           "worker_nodes: {{machineType: b}}\n",
+                           provider));
+    ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+    EXPECT_TRUE(spec->is_translated);
+    const Json types = YamlJson(*spec->resolved)["available_node_types"];
+    EXPECT_EQ(DumpJson(types["ray-legacy-head-node-type"]["resources"]), R"({"CPU":2})");
+    EXPECT_EQ(DumpJson(types["ray-legacy-worker-node-type"]["resources"]), "{}");
+    EXPECT_EQ(types["ray-legacy-worker-node-type"]["min_workers"], 1);
+  }
+  EXPECT_FALSE(Aws("max_workers: 1\n")->is_translated);
+  EXPECT_TRUE(Parsed("provider: {type: gcp}\nautoscaling_mode: default\n")->is_translated);
+}
+
 }  // namespace
 }  // namespace hvdray
