@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/exec.h"
 
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <string_view>
 
 #include "base/signals.h"
+#include "base/text.h"
 
 namespace hvdray {
 
@@ -20,6 +24,36 @@ std::vector<char*> ExecArray(std::span<const std::string> texts,
   pointers.push_back(nullptr);
   return pointers;
 }
+
+namespace {
+
+// The child is a zombie, or about to be one.
+bool IsEnding(pid_t pid) {
+  constexpr size_t kFlags = 6;        // after the state; proc(5)
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING of the kernel's sched.h
+  const std::string stat = ReadFile(fmt::format("/proc/{}/stat", pid), 8192).value_or("");
+  const size_t name_end = stat.rfind(") ");
+  if (name_end == std::string::npos) return false;
+  const auto fields = BlankSeparated(std::string_view(stat).substr(name_end + 2), " ");
+  const auto flags = fields.size() > kFlags ? ParseInteger<uint64_t>(fields[kFlags]) : std::nullopt;
+  return flags && (*flags & kExiting) != 0;
+}
+
+// A signal to our process group may come before the child has left that. It stays pending until the
+// child is about to become its program, so the child is ending once posix_spawn() returns. Then it
+// is reaped, and another one is needed.
+bool WasHitBeforeApart(pid_t pid) {
+  if (!IsEnding(pid)) return false;
+  siginfo_t end{};
+  if (::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT) != 0) return false;
+  const bool is_hit =
+      end.si_code == CLD_KILLED && (end.si_status == SIGINT || end.si_status == SIGTERM ||
+                                    end.si_status == SIGHUP || end.si_status == SIGQUIT);
+  if (is_hit) ReapChild(pid);
+  return is_hit;
+}
+
+}  // namespace
 
 int SpawnApart(ApartAs as, const std::vector<std::string>& command, int in, int out, int err,
                pid_t& pid) {
@@ -42,7 +76,10 @@ int SpawnApart(ApartAs as, const std::vector<std::string>& command, int in, int 
       static_cast<short>(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
                          (as == ApartAs::kSession ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP)));
   const std::vector<char*> argv = ExecArray(command);
-  const int error = ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), ::environ);
+  int error = 0;
+  do {
+    error = ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), ::environ);
+  } while (error == 0 && WasHitBeforeApart(pid));
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   return error;

@@ -23,9 +23,9 @@ std::vector<char*> ExecArray(std::span<const std::string> texts,
 enum class ApartAs : uint8_t { kGroup, kSession };
 
 /// Starts `command` (argv; the first word is looked up in PATH unless it contains a slash) with
-/// default signals, all unblocked. `in`, `out`, `err`: become its stdin, stdout and stderr, and it
-/// has no other descriptor of ours; the caller keeps owning them. err -1: it inherits our stderr.
-/// Sets `pid`; returns 0 or an errno.
+/// default signals, all unblocked. Signals to our process group never reach it. `in`, `out`, `err`:
+/// become its stdin, stdout and stderr, and it has no other descriptor of ours; the caller keeps
+/// owning them. err -1: it inherits our stderr. Sets `pid`; returns 0 or an errno.
 int SpawnApart(ApartAs as, const std::vector<std::string>& command, int in, int out, int err,
                pid_t& pid);
 

@@ -180,8 +180,13 @@ constexpr int kReportFd = 3;  // in the child
 /// In the child of fork. Never returns.
 [[noreturn]] void BecomeTied(const ForkPlan& plan) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != plan.parent) ::_exit(127);  // too late for that signal
   ::setsid();
+  // All signals are held still: this drops what our parent's group has got until now.
+  for (const int signo : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    ::signal(signo, SIG_IGN);
+    ::signal(signo, SIG_DFL);
+  }
+  if (::getppid() != plan.parent) ::_exit(127);  // too late for that signal
   ::dup2(plan.in, STDIN_FILENO);
   ::dup2(plan.out, STDOUT_FILENO);
   if (plan.err >= 0) ::dup2(plan.err, STDERR_FILENO);

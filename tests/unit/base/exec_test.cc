@@ -49,6 +49,34 @@ TEST(SpawnApartTest, AProgramHasNothingOfOursButThreeDescriptors) {
   EXPECT_EQ(SpawnApart(ApartAs::kGroup, {"/nonexistent"}, null.get(), null.get(), -1, pid), ENOENT);
 }
 
+// timeout(1) and a terminal signal the whole group, maybe while a child is being started.
+TEST(SpawnApartTest, NoSignalToOurGroupReachesAProgramThatIsBeingStarted) {
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    ::setpgid(0, 0);
+    ::signal(SIGINT, [](int) {});
+    const pid_t group = ::getpid();
+    const pid_t sender = ::fork();
+    if (sender == 0) {
+      ::signal(SIGINT, SIG_IGN);
+      while (::getppid() == group) ::kill(-group, SIGINT);
+      ::_exit(0);
+    }
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    int hit = 0;
+    for (int i = 0; i < 400; ++i) {
+      const ApartAs as = i % 2 == 0 ? ApartAs::kGroup : ApartAs::kSession;
+      pid_t pid = -1;
+      if (SpawnApart(as, {"true"}, null.get(), null.get(), -1, pid) != 0) ::_exit(99);
+      if (ShellCodeOf(ReapChild(pid)) != 0) ++hit;
+    }
+    ::kill(sender, SIGKILL);
+    ReapChild(sender);
+    ::_exit(hit == 0 ? 0 : 1);
+  }
+  EXPECT_EQ(ShellCodeOf(ReapChild(starter)), 0);
+}
+
 // Forks a child that becomes `words`.
 int Start(const Texts& words, pid_t& pid) {
   Pipe report = MakePipe().value();
