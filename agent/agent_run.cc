@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +27,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/signals.h"
 #include "base/standard_streams.h"
 
 namespace hvdray {
@@ -48,14 +49,49 @@ std::string MakeCgroupDirectory() {
   return directory;
 }
 
-/// Maps signals to the session's end; merges copies of one signal within `merge`.
-std::vector<Watch> HandleSignals(Loop& loop, AgentSession& session, Duration merge) {
+/// Sweeps what agents have left that were killed together with their keepers; nobody else can. Not
+/// this agent's business otherwise: no start waits for it.
+class DeadAgentsSweep {
+ public:
+  explicit DeadAgentsSweep(Loop& loop) {
+    if (const std::optional<std::string> own = OwnCgroupDirectory()) {
+      groups_ = GroupsOfDeadAgents(*own);
+    }
+    if (groups_.empty()) return;
+    Log(LogLevel::kInfo, "agent", "removing what {} killed agents have left", groups_.size());
+    Sweep();
+    timer_ = loop.Every(kSweepPause, [this] { Sweep(); });
+  }
+
+  /// The agent is about to end, maybe before what it has killed is dead. Blocks for a moment then.
+  void Finish() {
+    constexpr int kLastTries = 100;
+    for (int i = 0; i < kLastTries && !groups_.empty(); ++i) {
+      ::usleep(5000);
+      Sweep();
+    }
+  }
+
+ private:
+  static constexpr Duration kSweepPause = std::chrono::milliseconds(50);
+  static constexpr int kTries = 200;  // processes that are still dying
+
+  void Sweep() {
+    std::erase_if(groups_, [](const std::string& group) { return KillAndRemoveCgroup(group); });
+    if (groups_.empty() || ++tries_ > kTries) timer_.Cancel();
+  }
+
+  std::vector<std::string> groups_;
+  int tries_ = 0;
+  Watch timer_;
+};
+
+/// Maps signals to the session's end.
+std::vector<Watch> HandleSignals(Loop& loop, AgentSession& session, SignalCopies& copies) {
   std::vector<Watch> signals;
-  auto last = std::make_shared<std::map<int, TimePoint>>();  // shared by the handlers alone
   for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
-    signals.push_back(loop.OnSignal(signo, [&loop, &session, last, merge, signo] {
-      const auto [seen, is_first] = last->try_emplace(signo, loop.Now());
-      if (!is_first && loop.Now() - std::exchange(seen->second, loop.Now()) < merge) return;
+    signals.push_back(loop.OnSignal(signo, [&loop, &session, &copies, signo] {
+      if (!copies.IsNew(signo, loop.Now())) return;
       const Status why(ErrorCode::kAgentLost,
                        fmt::format("the agent received SIG{}", ::sigabbrev_np(signo)));
       // A platform that reclaims a machine sends SIGTERM; the other signals come from a user.
@@ -92,6 +128,15 @@ constexpr std::string_view kHelp =
 
 void Print(int fd, std::string_view text) { (void)WriteAll(fd, text).ok(); }
 
+/// Returns the exit code.
+int PrintOut(std::string_view text) {
+  Status written = WriteAll(STDOUT_FILENO, text);
+  if (written.ok()) return 0;
+  const bool is_reader_gone = errno == EPIPE;
+  const int failed = FailAgent(std::move(written).WithContext("stdout"));
+  return is_reader_gone ? 128 + SIGPIPE : failed;
+}
+
 int Leave(const std::string& seconds) {
   const std::optional<Duration> in = ParseLeave(seconds.empty() ? "leave" : "leave " + seconds);
   if (!in) {
@@ -106,8 +151,7 @@ int Leave(const std::string& seconds) {
     Print(STDERR_FILENO, fmt::format("hvdray-agent: {}\n", told.status().ToString()));
     return told.status().code() == ErrorCode::kUsage ? kAgentUsage : kHvdrayFailed;
   }
-  Print(STDOUT_FILENO, fmt::format("notified {} agent{}\n", *told, *told == 1 ? "" : "s"));
-  return 0;
+  return PrintOut(fmt::format("notified {} agent{}\n", *told, *told == 1 ? "" : "s"));
 }
 
 /// Marks this binary as used: the launcher removes copied agents that nobody used for 30 days, by
@@ -171,7 +215,7 @@ int Serve(const AgentArguments& arguments) {
   if (keeper.is_valid()) lifelines.Add(std::move(keeper), "the agent's keeper was killed");
   return RunAgentSession(**loop,
                          MakeFdStream(**loop, std::move(link->first), std::move(link->second)),
-                         lifelines, std::move(options), Duration::zero())
+                         lifelines, std::move(options), kSignalCopy)
       .exit_code;
 }
 
@@ -187,6 +231,8 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
   options.build = kAgentBuild;
   options.leave_directory = LeaveDirectory();
   if (!options.keeps_processes) options.cgroup_directory = MakeCgroupDirectory();
+  std::optional<DeadAgentsSweep> sweep;
+  if (!options.keeps_processes) sweep.emplace(loop);
   options.facts = GatherHostFacts();
   const std::string directory = options.cgroup_directory;
 
@@ -197,13 +243,15 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
       loop.Stop();
     });
     lifelines.OnLost([&session](const Status& why) { session.Leave(why, kHvdrayFailed); });
-    const std::vector<Watch> signals = HandleSignals(loop, session, signal_merge);
+    SignalCopies copies(signal_merge);
+    const std::vector<Watch> signals = HandleSignals(loop, session, copies);
     session.Start();
     loop.Run();
     end.why = session.why();
     lifelines.OnLost([](const Status&) {});
   }
   if (!directory.empty()) KillAndRemoveCgroup(directory);
+  if (sweep) sweep->Finish();
   return end;
 }
 
@@ -216,11 +264,9 @@ int AgentMain(int argc, char** argv) {
   }
   switch (arguments->task) {
     case AgentTask::kHelp:
-      Print(STDOUT_FILENO, kHelp);
-      return 0;
+      return PrintOut(kHelp);
     case AgentTask::kVersion:
-      Print(STDOUT_FILENO, fmt::format("{}\n", kAgentBuild));
-      return 0;
+      return PrintOut(fmt::format("{}\n", kAgentBuild));
     case AgentTask::kLeave:
       return Leave(arguments->leave_in);
     case AgentTask::kDial:

@@ -109,6 +109,20 @@ void CollectMembers(const std::string& directory, std::vector<pid_t>& members) {
   for (const std::string& below : Subdirectories(directory)) CollectMembers(below, members);
 }
 
+// Also one that nobody has reaped yet.
+bool IsDead(pid_t pid) {
+  if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
+  const std::string stat = ReadProc(fmt::format("/proc/{}/stat", pid).c_str());
+  const size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "Z";
+}
+
+std::string AgentCgroupPrefix(const std::string& own_directory) {
+  struct stat info {};
+  ::stat("/proc/self/ns/pid", &info);
+  return fmt::format("{}/hvdray-{}-", own_directory, info.st_ino);
+}
+
 bool RemoveTree(const std::string& directory) {
   if (::rmdir(directory.c_str()) == 0 || errno == ENOENT) return true;
   for (const std::string& below : Subdirectories(directory)) {
@@ -138,9 +152,28 @@ std::optional<std::string> OwnCgroupDirectory() {
 }
 
 std::string AgentCgroupDirectory(const std::string& own_directory, pid_t agent_pid) {
-  struct stat info {};
-  ::stat("/proc/self/ns/pid", &info);
-  return fmt::format("{}/hvdray-{}-{}", own_directory, info.st_ino, agent_pid);
+  return fmt::format("{}{}", AgentCgroupPrefix(own_directory), agent_pid);
+}
+
+std::vector<std::string> GroupsOfDeadAgents(const std::string& own_directory) {
+  std::vector<std::string> places = {own_directory};
+  const std::string parent = own_directory.substr(0, own_directory.rfind('/'));
+  // Above the root of the hierarchy there are no groups.
+  if (::access((parent + "/cgroup.procs").c_str(), F_OK) == 0) {
+    for (std::string& sibling : Subdirectories(parent)) {
+      if (sibling != own_directory) places.push_back(std::move(sibling));
+    }
+  }
+  std::vector<std::string> dead;
+  for (const std::string& place : places) {
+    const std::string start = AgentCgroupPrefix(place);
+    for (std::string& group : Subdirectories(place)) {
+      if (!group.starts_with(start)) continue;
+      const auto agent = ParseInteger<pid_t>(std::string_view(group).substr(start.size()));
+      if (agent && *agent > 1 && IsDead(*agent)) dead.push_back(std::move(group));
+    }
+  }
+  return dead;
 }
 
 bool KillAndRemoveCgroup(const std::string& directory) {

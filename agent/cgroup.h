@@ -27,6 +27,11 @@ std::optional<std::string> OwnCgroupDirectory();
 /// finds it after the agent's death; the number of the PID namespace keeps containers apart.
 std::string AgentCgroupDirectory(const std::string& own_directory, pid_t agent_pid);
 
+/// The groups of agents of this PID namespace that are dead, where their keepers were killed with
+/// them: in `own_directory` and in its siblings, since each login may have a group of its own. One
+/// whose agent's number another process has by now is not among them.
+std::vector<std::string> GroupsOfDeadAgents(const std::string& own_directory);
+
 /// Kills every process in the tree and removes the tree once it is empty. True: it is gone, or did
 /// not exist. False: processes are still dying; try again in some milliseconds. Does not block.
 bool KillAndRemoveCgroup(const std::string& directory);

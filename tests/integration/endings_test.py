@@ -13,7 +13,7 @@ import time
 import pytest
 
 from conftest import python_script
-from hosts_processes import send
+from hosts_processes import send, wait_until
 
 # A worker that leaves a grandchild in a session of its own, and one that forked twice.
 SPREAD = python_script("""
@@ -335,6 +335,27 @@ def test_agent_and_keeper_killed_together_leave_nothing_behind(hvdray, script):
         assert job.survivors(within=30) == {}
         for folder in folders:
             assert not any(os.path.exists(root + folder) for root in CGROUP_ROOTS), folder
+
+
+def test_what_a_killed_agent_has_left_goes_with_the_next_job(hvdray, script):
+    """Launcher, agent and keeper die together, as on a remote host whose launcher can't get there."""
+    spread = script("spread", SPREAD)
+    job = hvdray.job("-np", "2", "--", spread)
+    job.wait_for(lambda: len(workers(job, "spread")) >= 6, what="workers and grandchildren")
+    keeper, agent = agents(job)
+    with open(f"/proc/{agent}/cgroup") as f:
+        own = [line.strip().split(":", 2)[2] for line in f if line.startswith("0::")]
+    groups = [group for root in CGROUP_ROOTS for place in own
+              for group in glob.glob(f"{root}{place.rstrip('/')}/hvdray-*-{agent}")]
+    if not groups:
+        pytest.skip("this user may create no cgroups here")
+    for signo in signal.SIGSTOP, signal.SIGKILL:  # none of them sees another one's end
+        send([job.pid, keeper, agent], signo)
+    job.process.wait(60)
+    assert job.processes(), "grandchildren in sessions of their own"
+    assert hvdray.go("-np", "1", "--", "true").code == 0
+    assert job.survivors(within=30) == {}
+    wait_until(lambda: not any(map(os.path.exists, groups)), what="the end of their groups")
 
 
 def test_the_loss_of_an_agent_is_said(hvdray):

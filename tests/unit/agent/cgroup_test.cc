@@ -144,6 +144,33 @@ TEST_F(RealCgroupTest, GroupLeftBehindByADeadAgentIsTakenOver) {
   EXPECT_TRUE(group->Members().empty());
 }
 
+TEST_F(RealCgroupTest, GroupsOfDeadAgentsAreFoundHereAndBesideUs) {
+  const pid_t zombie = ::fork();
+  if (zombie == 0) ::_exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT), 0);
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ReapChild(dead);
+  const std::string beside = directory_ + "/session-1";
+  const std::string own = directory_ + "/session-2";
+  const std::string elsewhere = beside + "/deeper";
+  for (const std::string& group :
+       {beside, own, elsewhere, AgentCgroupDirectory(own, dead), AgentCgroupDirectory(beside, dead),
+        AgentCgroupDirectory(own, zombie), AgentCgroupDirectory(own, ::getpid()),
+        AgentCgroupDirectory(elsewhere, dead)}) {
+    ASSERT_EQ(::mkdir(group.c_str(), 0755), 0) << group;
+  }
+  std::vector<std::string> found = GroupsOfDeadAgents(own);
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> expected = {AgentCgroupDirectory(beside, dead),
+                                       AgentCgroupDirectory(own, dead),
+                                       AgentCgroupDirectory(own, zombie)};
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(found, expected);
+  ReapChild(zombie);
+}
+
 TEST_F(RealCgroupTest, WorkersOfAKilledForMemoryAreClaimedOnce) {
   const auto read = [](const char* path) { return ReadFile(path).value(); };
   const auto memory = FindMemoryDirectory(read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
