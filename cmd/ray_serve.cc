@@ -152,8 +152,10 @@ class RayJobServe {
     client_ = std::make_unique<RayJobClient>(loop_, std::move(attach).value());
     const int exit_code = client_->Run();
     const Status error = client_->error();
+    const int signo = client_->stop_signo();
     if (!has_verdict_) TellWhy(exit_code);
     client_.reset();
+    if (signo != 0) return 128 + signo;
     // How its gang has ended is the client's to judge.
     return has_verdict_ && error.ok() ? 0 : exit_code;
   }

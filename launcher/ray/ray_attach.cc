@@ -367,6 +367,7 @@ class RayJobClient::Attachment {
 
   const std::optional<StreamEnd>& end() const { return end_; }
   const Status& error() const { return error_; }
+  int stop_signo() const { return plan_.stop_signo(); }
 
  private:
   void Say(LogLevel level, std::string_view text) {
@@ -590,6 +591,7 @@ void RayJobClient::OnceWritten(std::function<void()> done) {
 }
 const std::optional<StreamEnd>& RayJobClient::end() const { return attachment_->end(); }
 const Status& RayJobClient::error() const { return attachment_->error(); }
+int RayJobClient::stop_signo() const { return attachment_->stop_signo(); }
 
 Status CheckWantedFiles(const std::vector<RayWantedFile>& files) {
   for (const RayWantedFile& file : files) {

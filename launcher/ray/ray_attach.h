@@ -76,6 +76,8 @@ class RayJobClient {
   const std::optional<StreamEnd>& end() const;
   /// The error that Run() has printed.
   const Status& error() const;
+  /// See FollowPlan.
+  int stop_signo() const;
 
  private:
   class Attachment;

@@ -87,6 +87,8 @@ class FollowPlan {
   Duration AskPause() const;
   const Outcome& outcome() const { return outcome_; }
   bool is_done() const { return is_done_; }
+  /// The first stop signal that this client got, or SIGPIPE if its reader has gone; 0: none.
+  int stop_signo() const { return stop_signo_; }
 
  private:
   Steps Stop();
@@ -105,7 +107,7 @@ class FollowPlan {
   std::optional<StreamEnd> end_;
   TimePoint end_at_{};
   bool is_reading_rest_ = false;
-  int stop_signo_ = 0;  // got by this client, or SIGPIPE if the reader is gone
+  int stop_signo_ = 0;
   int signals_ = 0;
   bool is_stop_wanted_ = false;
   bool is_stop_owed_ = false;
