@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -113,12 +114,18 @@ std::vector<wire::Body> JobConsole::StopOrders(Duration grace, bool wants_sigint
 }
 
 void JobConsole::Pause(const std::function<void()>& stop_now) {
+  is_pause_told_ = false;
+  Say(
+      fmt::format("paused: the workers continue on all hosts, and their output waits; 'fg' or "
+                  "'kill -CONT {}' continues hvdray",
+                  ::getpid()));
+  output_->OnceWritten([this] { is_pause_told_ = true; });
   agents_.SendAll({generation_, wire::Heartbeat{true}});
   WaitFlushed(stop_now, loop_.Now() + kPauseLimit);
 }
 
 void JobConsole::WaitFlushed(const std::function<void()>& then, TimePoint until) {
-  if (agents_.IsFlushed() || loop_.Now() >= until) {
+  if ((is_pause_told_ && agents_.IsFlushed()) || loop_.Now() >= until) {
     then();
     return;
   }

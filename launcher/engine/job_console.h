@@ -97,6 +97,7 @@ class JobConsole {
   bool is_finishing_ = false;
   bool is_sigint_first_ = false;
   bool was_blocked_ = false;
+  bool is_pause_told_ = false;
   std::optional<TimePoint> told_to_stop_at_;
   Watch pause_timer_;
   Watch blocked_timer_;

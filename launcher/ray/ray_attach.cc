@@ -322,7 +322,17 @@ class RayJobClient::Attachment {
   int Run() {
     const UserSignals signals(
         loop_, {.on_stop = [this](int signo) { OnSignal(signo); },
-                .on_pause = [](const std::function<void()>& stop_now) { stop_now(); },
+                .on_pause =
+                    [this](const std::function<void()>& stop_now) {
+                      Say(LogLevel::kInfo,
+                          fmt::format("paused: job {} {}; 'fg' or 'kill -CONT {}' continues this",
+                                      options_.plan.id,
+                                      options_.tells_presence
+                                          ? "is stopped if it misses its client for long"
+                                          : "continues in the cluster",
+                                      ::getpid()));
+                      stop_now();
+                    },
                 .on_resume = [] {},
                 .on_forward = nullptr});
     options_.held_signals.reset();

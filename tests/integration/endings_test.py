@@ -2,6 +2,7 @@
 """How jobs end: the right exit code, the right words, and nothing left running."""
 
 import contextlib
+import glob
 import json
 import os
 import random
@@ -379,6 +380,7 @@ def test_stopping_the_launcher_with_tstp_lets_the_gang_go_on(hvdray, tmp_path):
     job.wait_for(lambda: workers(job, "sleep 8"), what="worker")
     os.kill(job.pid, signal.SIGTSTP)
     job.wait_for(lambda: state_of(job.pid) == "T", what="stopped launcher")
+    assert b"the workers continue on all hosts" in job.process.stderr.readline()
     deadline = time.monotonic() + 60
     while not (tmp_path / "done").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
