@@ -13,11 +13,13 @@ namespace {
 
 class CommandShell : public RemoteShell {
  public:
-  CommandShell(Loop& loop, std::string name, ShellArgv argv, RemoteStderr& errors, ChildEnd end)
+  CommandShell(Loop& loop, std::string name, ShellArgv argv, RemoteStderr& errors, ChildEnd end,
+               ExplainEnd explain)
       : loop_(loop),
         name_(std::move(name)),
         argv_(std::move(argv)),
         errors_(errors),
+        explain_(std::move(explain)),
         ender_(end == ChildEnd::kDropped ? std::make_shared<ChildEnder>(loop) : nullptr) {}
 
   ~CommandShell() override { Close(); }
@@ -30,6 +32,11 @@ class CommandShell : public RemoteShell {
     StartChild(loop_, name_, argv_(host, command), on_stderr, std::move(done), ender_);
   }
 
+  Status Explain(const std::string& host, const Status& how,
+                 const std::vector<std::string>& lines) const override {
+    return explain_ ? explain_(how, lines) : RemoteShell::Explain(host, how, lines);
+  }
+
   void Close() final {
     if (ender_ != nullptr) ender_->Close();
   }
@@ -39,14 +46,17 @@ class CommandShell : public RemoteShell {
   const std::string name_;
   const ShellArgv argv_;
   RemoteStderr& errors_;
+  const ExplainEnd explain_;
   const std::shared_ptr<ChildEnder> ender_;  // null: children end by themselves
 };
 
 }  // namespace
 
 std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, ShellArgv argv,
-                                              RemoteStderr& errors, ChildEnd end) {
-  return std::make_unique<CommandShell>(loop, std::move(name), std::move(argv), errors, end);
+                                              RemoteStderr& errors, ChildEnd end,
+                                              ExplainEnd explain) {
+  return std::make_unique<CommandShell>(loop, std::move(name), std::move(argv), errors, end,
+                                        std::move(explain));
 }
 
 std::vector<std::string> OpensshWords(const OpensshOptions& options) {
@@ -61,11 +71,18 @@ std::vector<std::string> OpensshWords(const OpensshOptions& options) {
   if (!options.log_file.empty()) argv.insert(argv.end(), {"-E", options.log_file});
   set(options.may_ask ? "BatchMode=no" : "BatchMode=yes");
   set("LogLevel=ERROR");
+  // The session is ours alone, whatever the user's configuration makes of one.
+  for (const char* off : {"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
+                          "Tunnel=no", "ConnectionAttempts=1"}) {
+    set(off);
+  }
+  for (const std::string& option : options.session_options) set(option);
   if (options.local_forwards.empty()) {
     set("ClearAllForwardings=yes");
   } else {
-    // ClearAllForwardings would clear these too; the user's configuration may add others.
-    set("ExitOnForwardFailure=yes");
+    // ClearAllForwardings would clear these, too. The configuration's own may fail: their ports are
+    // taken while another ssh to that host runs.
+    set(options.has_own_forwards ? "ExitOnForwardFailure=no" : "ExitOnForwardFailure=yes");
     for (const std::string& forward : options.local_forwards) {
       argv.insert(argv.end(), {"-L", forward});
     }
@@ -110,53 +127,95 @@ std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::
   return TiedShell(text + " \"$@\"", {command});
 }
 
-Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines) {
-  struct Row {
-    std::string_view sign;
-    ErrorCode code;
-    std::string_view hint;
-    std::string_view message = {};  // instead of ssh's line
+namespace {
+
+/// What one of ssh's messages means.
+struct SshMessage {
+  std::string_view sign;
+  ErrorCode code;
+  std::string_view hint;
+  std::string_view message = {};  // instead of ssh's line
+};
+
+constexpr std::string_view kBusy =
+    "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends fewer";
+constexpr SshMessage kSshMessages[] = {
+    {"Could not resolve hostname", ErrorCode::kUnknownHost, "check the spelling, DNS, /etc/hosts"},
+    {kHostKeyChanged, ErrorCode::kHostKeyRejected,
+     "if the host was reinstalled, remove its old key with ssh-keygen -R; otherwise this may be "
+     "an attack",
+     "its host key is not the one in known_hosts"},
+    {"Host key verification failed", ErrorCode::kHostKeyRejected,
+     "if the host was reinstalled, remove its old key with ssh-keygen -R; if it is new: "
+     "--strict-host-key-checking accept-new"},
+    {" are too open.", ErrorCode::kAuthenticationFailed,
+     "chmod 600 the private key: ssh does not use one that others may read"},
+    {"Permission denied (", ErrorCode::kAuthenticationFailed,
+     "try ssh by hand; name the key with -i, or load it into ssh-agent"},
+    {"Too many authentication failures", ErrorCode::kAuthenticationFailed, "name the key with -i"},
+    {"Connection refused", ErrorCode::kHostRefused,
+     "check that sshd runs there, and on which port"},
+    {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
+    {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
+    {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
+    {"stdio forwarding failed", ErrorCode::kHostRefused, "the jump host refused to forward"},
+    {"banner line", ErrorCode::kHostRefused, "something other than sshd listens on that port"},
+    {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; check the network"},
+    {"exchange_identification", ErrorCode::kHostBusy, kBusy},
+    {"Connection closed by", ErrorCode::kHostBusy, kBusy},
+    {"Connection reset by", ErrorCode::kHostBusy, kBusy},
+};
+
+/// The last line that is not ssh's own: what a proxy said. Empty: nothing.
+std::string WordsOfProxy(const std::vector<std::string>& lines) {
+  static constexpr std::string_view kOwn[] = {"Warning: Permanently added",
+                                              "** ",
+                                              "debug1: ",
+                                              "Killed by signal",
+                                              "Connection to ",
+                                              "rsync: ",
+                                              "rsync error: "};
+  const auto is_own = [](const std::string& line) {
+    const auto has = [&line](const SshMessage& known) {
+      return line.find(known.sign) != std::string::npos;
+    };
+    return std::ranges::any_of(kSshMessages, has) ||
+           std::ranges::any_of(kOwn, [&line](auto start) { return line.starts_with(start); });
   };
-  static constexpr std::string_view kBusy =
-      "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends fewer";
-  static constexpr Row kRows[] = {
-      {"Could not resolve hostname", ErrorCode::kUnknownHost,
-       "check the spelling, DNS, /etc/hosts"},
-      {kHostKeyChanged, ErrorCode::kHostKeyRejected,
-       "if the host was reinstalled, remove its old key with ssh-keygen -R; otherwise this may be "
-       "an attack",
-       "its host key is not the one in known_hosts"},
-      {"Host key verification failed", ErrorCode::kHostKeyRejected,
-       "if the host was reinstalled, remove its old key with ssh-keygen -R; if it is new: "
-       "--strict-host-key-checking accept-new"},
-      {"Permission denied", ErrorCode::kAuthenticationFailed,
-       "try ssh by hand; name the key with -i, or load it into ssh-agent"},
-      {"Too many authentication failures", ErrorCode::kAuthenticationFailed,
-       "name the key with -i"},
-      {"Connection refused", ErrorCode::kHostRefused,
-       "check that sshd runs there, and on which port"},
-      {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
-      {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
-      {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
-      {"stdio forwarding failed", ErrorCode::kHostRefused, "the jump host refused to forward"},
-      {"banner line", ErrorCode::kHostRefused, "something other than sshd listens on that port"},
-      {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; check the network"},
-      {"exchange_identification", ErrorCode::kHostBusy, kBusy},
-      {"Connection closed by", ErrorCode::kHostBusy, kBusy},
-      {"Connection reset by", ErrorCode::kHostBusy, kBusy},
-  };
-  for (const Row& row : kRows) {
-    const auto line = std::find_if(lines.rbegin(), lines.rend(), [&row](const std::string& text) {
-      return text.find(row.sign) != std::string::npos;
+  const auto found = std::find_if_not(lines.rbegin(), lines.rend(), is_own);
+  return found == lines.rend() ? std::string() : *found;
+}
+
+/// The connection closed before sshd had said anything.
+Status ExplainProxy(const std::vector<std::string>& lines, const std::string& proxy) {
+  const std::string words = WordsOfProxy(lines);
+  if (!words.empty()) {
+    return {ErrorCode::kHostUnreachable, fmt::format("{}: {}", proxy, words),
+            "ssh runs it to reach the host: try it by hand"};
+  }
+  return {ErrorCode::kHostBusy,
+          fmt::format("{}: the connection through it closed before sshd had answered", proxy),
+          "try it by hand; or sshd behind it may be full (its MaxStartups): --ssh-connections "
+          "sends fewer"};
+}
+
+}  // namespace
+
+Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines,
+                      const std::string& proxy) {
+  for (const SshMessage& known : kSshMessages) {
+    const auto line = std::find_if(lines.rbegin(), lines.rend(), [&known](const std::string& text) {
+      return text.find(known.sign) != std::string::npos;
     });
     if (line == lines.rend()) continue;
-    return Status(row.code, row.message.empty() ? *line : std::string(row.message),
-                  std::string(row.hint));
+    if (known.code == ErrorCode::kHostBusy && !proxy.empty()) return ExplainProxy(lines, proxy);
+    return Status(known.code, known.message.empty() ? *line : std::string(known.message),
+                  std::string(known.hint));
   }
   const std::string last = lines.empty() ? "" : ": " + lines.back();
-  return {
-      ErrorCode::kAgentStartFailed,
-      (how.ok() ? std::string("the shell ended before the agent started") : how.message()) + last};
+  return {ErrorCode::kAgentStartFailed, how.message() + last,
+          proxy.empty() ? std::string("try ssh by hand")
+                        : fmt::format("try ssh by hand; it goes through {}", proxy)};
 }
 
 }  // namespace hvdray

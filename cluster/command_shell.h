@@ -18,12 +18,16 @@ namespace hvdray {
 using ShellArgv =
     std::function<std::vector<std::string>(const std::string& host, const std::string& command)>;
 
+/// See RemoteShell::Explain().
+using ExplainEnd = std::function<Status(const Status& how, const std::vector<std::string>& lines)>;
+
 /// Starts one child per host. Calls `done` once the child runs; only its output and its end show
 /// whether it reached the host. `name`: in messages, "ssh". loop and errors outlive the shell.
 /// kDropped: with its AgentProcess; those of all of them end before the shell. kItself: for one
-/// that may be the agent.
+/// that may be the agent. `explain`: empty for what RemoteShell says by itself.
 std::unique_ptr<RemoteShell> MakeCommandShell(Loop& loop, std::string name, ShellArgv argv,
-                                              RemoteStderr& errors, ChildEnd end);
+                                              RemoteStderr& errors, ChildEnd end,
+                                              ExplainEnd explain = {});
 
 /// Options of the system's ssh. ssh takes omitted settings from its config files. As they are, they
 /// suit a program that talks through ssh: no terminal, no questions, no forwarding.
@@ -37,7 +41,11 @@ struct OpensshOptions {
   std::string host_key_alias;            ///< The name in known_hosts. Empty: ssh's own.
   std::string config_file;               ///< Empty: ssh's own.
   int connect_timeout_s = 30;
-  std::vector<std::string> local_forwards;  ///< Arguments of ssh's -L.
+  // From OpensshNeeds:
+  std::vector<std::string> session_options;  ///< More arguments of -o.
+  bool has_own_forwards = false;             ///< The configuration forwards ports.
+  std::string proxy;                         ///< For messages: "ProxyJump bastion". Empty: none.
+  std::vector<std::string> local_forwards;   ///< Arguments of ssh's -L.
   bool has_terminal = false;  ///< Give the command a terminal there; "~" is ssh's escape character.
   bool may_ask = false;       ///< Ask the user at the terminal for passwords and host keys.
   std::string log_file;       ///< Takes ssh's own messages. Empty: its stderr does.
@@ -59,9 +67,14 @@ std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::
 /// What ssh's line about a changed host key has in it.
 inline constexpr std::string_view kHostKeyChanged = "HOST IDENTIFICATION HAS CHANGED";
 
-/// Maps the lines that ssh printed before it ended to a typed error: unknown host, refused,
-/// timeout, unreachable, busy, host key, authentication. `how`: the end of the process. Pure.
-Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines);
+/// ssh's exit code when it failed itself. It passes on all codes of the command, this one, too.
+inline constexpr int kSshFailed = 255;
+
+/// Maps the lines that ssh printed before it failed to a typed error: unknown host, refused,
+/// timeout, unreachable, busy, host key, authentication. `how`: the end of the process. `proxy`:
+/// the ProxyCommand or ProxyJump that it went through, as in OpensshOptions. Pure.
+Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines,
+                      const std::string& proxy);
 
 }  // namespace hvdray
 

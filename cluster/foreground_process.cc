@@ -29,7 +29,6 @@ namespace {
 
 constexpr size_t kMaxOutputBytes = size_t{1} << 20;
 constexpr int kGroupLookMs = 20;  // for those whose end is not told to us
-constexpr int kSshFailed = 255;   // also the code of a command that exits with it
 
 /// Blocks signals while it lives and reads them from a descriptor.
 class ReadSignals {
@@ -125,9 +124,10 @@ std::string ContentsOf(int fd) {
   return text;
 }
 
-Status WhySshFailed(int exit_code, const std::vector<std::string>& lines) {
-  const Status how(ErrorCode::kAgentStartFailed, fmt::format("ssh exited with code {}", exit_code));
-  return ExplainOpenssh(how, lines);
+Status WhySshFailed(const OpensshOptions& options, const std::vector<std::string>& lines) {
+  const Status how(ErrorCode::kAgentStartFailed,
+                   fmt::format("ssh exited with code {}", kSshFailed));
+  return ExplainOpenssh(how, lines, options.proxy);
 }
 
 /// A child's three pipes, and what went through them.
@@ -261,7 +261,7 @@ Result<int> RunOverSsh(OpensshOptions options, const std::string& host, const st
   const bool has_failed = end.exit_code == kSshFailed || end.exit_code > 128;
   if (has_failed && end.signo != 0) return 128 + end.signo;
   const std::vector<std::string> lines = LinesIn(ContentsOf(log.get()));
-  if (end.exit_code == kSshFailed && !lines.empty()) return WhySshFailed(end.exit_code, lines);
+  if (end.exit_code == kSshFailed && !lines.empty()) return WhySshFailed(options, lines);
   *warnings = lines;
   return end.exit_code;
 }
@@ -290,7 +290,7 @@ Result<CapturedRun> RunOverSshForOutput(const OpensshOptions& options, const std
                                         Duration limit) {
   HVDRAY_ASSIGN_OR_RETURN(CapturedRun run,
                           RunForOutput(OpensshArgv(options, host, command), input, limit));
-  if (run.exit_code == kSshFailed) return WhySshFailed(run.exit_code, run.error_lines);
+  if (run.exit_code == kSshFailed) return WhySshFailed(options, run.error_lines);
   return run;
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cluster/agent_bootstrap.h"
+#include "cluster/command_shell.h"
 
 namespace hvdray {
 namespace {
@@ -162,8 +164,8 @@ class RemoteTransport : public Transport {
 
   void FinishClosed(int id) {
     const Pending& pending = pending_[id];
-    RetryOrFinish(id,
-                  options_.explain(pending.how.value_or(Status()), errors_.LinesOf(pending.host)));
+    RetryOrFinish(id, shell_.Explain(pending.host, pending.how.value_or(Status()),
+                                     errors_.LinesOf(pending.host)));
   }
 
   // A busy host keeps its start slot while it waits: when a jump host is full, starting another
@@ -231,6 +233,15 @@ constexpr size_t kLinesKept = 32;
 
 }  // namespace
 
+Status RemoteShell::Explain(const std::string& host, const Status& how,
+                            const std::vector<std::string>& lines) const {
+  const std::string last = lines.empty() ? "" : ": " + lines.back();
+  return {
+      ErrorCode::kAgentStartFailed,
+      (how.ok() ? std::string("the shell ended before the agent started") : how.message()) + last,
+      fmt::format("see what the login shell there does with: ssh {} true", host)};
+}
+
 std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell,
                                                RemoteStderr& errors,
                                                RemoteTransportOptions options) {
@@ -278,8 +289,14 @@ class FallbackShell : public RemoteShell {
                    return done(std::move(start));
                  }
                  Log(LogLevel::kInfo, "host " + host, "{}", start.status().message());
+                 left_to_second_.insert(host);
                  second_.Run(host, command, done);
                });
+  }
+
+  Status Explain(const std::string& host, const Status& how,
+                 const std::vector<std::string>& lines) const override {
+    return (left_to_second_.contains(host) ? second_ : first_).Explain(host, how, lines);
   }
 
   void Close() override {
@@ -290,6 +307,7 @@ class FallbackShell : public RemoteShell {
  private:
   RemoteShell& first_;
   RemoteShell& second_;
+  std::set<std::string> left_to_second_;
 };
 
 }  // namespace

@@ -41,6 +41,10 @@ class RemoteShell {
   /// The process of AgentStart ends with the command: ok for exit code 0.
   virtual void Run(const std::string& host, const std::string& command,
                    std::function<void(Result<AgentStart>)> done) = 0;
+  /// Why a command on `host` ended before it did its part: `how` it ended, and the last lines of
+  /// its stderr. kHostBusy: a retry may succeed. By itself, a shell blames what ran on the host.
+  virtual Status Explain(const std::string& host, const Status& how,
+                         const std::vector<std::string>& lines) const;
   /// Ends the commands that nobody holds any more and that would not end by themselves. Blocks for
   /// a moment at most. Only the destructor may follow; who waits for a start may still be answered.
   virtual void Close() {}
@@ -95,14 +99,11 @@ struct RemoteTransportOptions {
   int max_starting = 32;  ///< Hosts that start at once, from shell to agent; the others wait.
   /// For shells that fail with kHostBusy before anything on the host has answered.
   RetryPolicy retry;
-  /// Turns `how` a shell ended before an agent announced itself, and its last stderr lines, into an
-  /// error. kHostBusy is retried.
-  std::function<Status(const Status& how, const std::vector<std::string>& lines)> explain;
 };
 
-/// shell, errors, pool and loop outlive the transport. Errors of Start(): those of `explain`;
-/// kAgentStartFailed when the host can't take the agent; kProtocolError for a shell that never
-/// stops printing or asks for the agent twice. Each names the host.
+/// shell, errors, pool and loop outlive the transport. Errors of Start(): those of the shell's
+/// Explain(); kAgentStartFailed when the host can't take the agent; kProtocolError for a shell that
+/// never stops printing or asks for the agent twice. Each names the host.
 std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell,
                                                RemoteStderr& errors,
                                                RemoteTransportOptions options);

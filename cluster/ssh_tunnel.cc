@@ -85,12 +85,13 @@ bool Read(const UniqueFd& fd, std::string* text) {
 }  // namespace
 
 SshTunnel::SshTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors,
-                     std::string path)
+                     std::string path, std::string proxy)
     : helper_(std::move(helper)),
       input_(std::move(input)),
       output_(std::move(output)),
       errors_(std::move(errors)),
-      path_(std::move(path)) {}
+      path_(std::move(path)),
+      proxy_(std::move(proxy)) {}
 
 SshTunnel::~SshTunnel() {
   End();
@@ -143,7 +144,10 @@ Status SshTunnel::HowItEnded() {
   const Status how(ErrorCode::kAgentStartFailed, code >= 0
                                                      ? fmt::format("ssh exited with code {}", code)
                                                      : std::string("ssh was killed"));
-  return ExplainOpenssh(how, lines);
+  if (code == kSshFailed || lines.empty()) return ExplainOpenssh(how, lines, proxy_);
+  // The code of the shell there: its lines are no messages of ssh.
+  return {ErrorCode::kAgentStartFailed, fmt::format("{}: {}", how.message(), lines.back()),
+          "see what the login shell's start-up files do there"};
 }
 
 int SshTunnel::End() {
@@ -156,7 +160,8 @@ int SshTunnel::End() {
 }
 
 Result<std::unique_ptr<SshTunnel>> SshTunnel::Start(const std::vector<std::string>& argv,
-                                                    const std::string& path) {
+                                                    const std::string& path,
+                                                    const std::string& proxy) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe input, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
@@ -169,7 +174,7 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::Start(const std::vector<std::strin
   errors.write_end.Reset();
   return std::unique_ptr<SshTunnel>(new SshTunnel(std::move(helper), std::move(input.write_end),
                                                   std::move(output.read_end),
-                                                  std::move(errors.read_end), path));
+                                                  std::move(errors.read_end), path, proxy));
 }
 
 Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
@@ -188,7 +193,7 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
   forwarding.local_forwards = {fmt::format(is_v6 ? "{}:[{}]:{}" : "{}:{}:{}", ends.socket_path,
                                            ends.remote_address, ends.remote_port)};
   Result<std::unique_ptr<SshTunnel>> tunnel =
-      Start(OpensshArgv(forwarding, host, RemoteText(ends)), ends.socket_path);
+      Start(OpensshArgv(forwarding, host, RemoteText(ends)), ends.socket_path, ssh.proxy);
   Status ready = tunnel.ok() ? (*tunnel)->WaitReady(deadline) : tunnel.status();
   if (ready.ok()) ready = (*tunnel)->TakeSocket();
   if (ready.ok()) return tunnel;

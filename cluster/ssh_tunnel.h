@@ -45,9 +45,11 @@ class SshTunnel {
   int ended_fd() const { return helper_.pidfd.get(); }
 
  private:
-  SshTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors, std::string path);
+  SshTunnel(Helper helper, UniqueFd input, UniqueFd output, UniqueFd errors, std::string path,
+            std::string proxy);
   static Result<std::unique_ptr<SshTunnel>> Start(const std::vector<std::string>& argv,
-                                                  const std::string& path);
+                                                  const std::string& path,
+                                                  const std::string& proxy);
   Status WaitReady(TimePoint deadline);
   Status TakeSocket();
   Status HowItEnded();
@@ -58,6 +60,7 @@ class SshTunnel {
   UniqueFd input_, output_, errors_;
   const std::string path_;  // until it is open
   UniqueFd socket_;         // of O_PATH
+  const std::string proxy_;
   std::string said_;
 };
 

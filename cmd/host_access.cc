@@ -212,7 +212,6 @@ Status HostAccess::OpenRemote() {
   options.agent_arguments = agent_arguments_;
   options.max_starting = *spec_.ssh_connections;
   options.retry.seed = std::random_device{}();
-  options.explain = spec_.launch_agent->empty() ? &ExplainOpenssh : &ExplainLaunchAgent;
   remote_ = MakeRemoteTransport(loop_, pool_, OpenShell(), errors_, std::move(options));
   return {};
 }
@@ -222,8 +221,8 @@ RemoteShell& HostAccess::OpenShell() {
     ShellArgv argv = [this](const std::string& host, const std::string& command) {
       return LaunchAgentArgv(*spec_.launch_agent, hosts_.at(host).dial_name(), command);
     };
-    command_shell_ =
-        MakeCommandShell(loop_, "--launch-agent", std::move(argv), errors_, ChildEnd::kDropped);
+    command_shell_ = MakeCommandShell(loop_, "--launch-agent", std::move(argv), errors_,
+                                      ChildEnd::kDropped, &ExplainLaunchAgent);
     return *command_shell_;
   }
   command_shell_ = MakeOpensshShell(loop_, pool_, spec_, hosts_, errors_);

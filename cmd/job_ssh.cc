@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/job_ssh.h"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -10,11 +11,14 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "cluster/ssh/ssh_config_source.h"
 #include "launcher/job/hostfile.h"
 
 namespace hvdray {
 namespace {
+
+constexpr const char* kSsh = "ssh";  // in messages
 
 HostKeyPolicy PolicyOf(HostKeyCheck check) {
   switch (check) {
@@ -45,14 +49,20 @@ struct Lookup {
   explicit Lookup(const JobSpec& spec)
       : configs(SshOverridesOf(spec), CurrentSshUser(Environment::FromProcess()),
                 OpensshOptions().program),
-        policy(SshOverridesOf(spec).host_key_policy),
         timeout(SshConnectTimeoutOf(spec)),
         cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   SshConfigSource configs;
-  const std::optional<HostKeyPolicy> policy;  // for all hosts
   const Duration timeout;
   const UniqueFd cancel;  // readable: give up
 };
+
+/// A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
+OpensshNeeds NeedsOr(Result<OpensshNeeds> found, const JobSpec& spec) {
+  if (found.ok()) return std::move(found).value();
+  OpensshNeeds needs;
+  needs.host_key_policy = SshOverridesOf(spec).host_key_policy.value_or(needs.host_key_policy);
+  return needs;
+}
 
 class OpensshShell : public RemoteShell {
  public:
@@ -62,27 +72,32 @@ class OpensshShell : public RemoteShell {
     ShellArgv argv = [this](const std::string& host, const std::string& command) {
       return ArgvOf(host, command);
     };
-    shell_ = MakeCommandShell(loop, "ssh", std::move(argv), errors, ChildEnd::kDropped);
+    shell_ = MakeCommandShell(loop, kSsh, std::move(argv), errors, ChildEnd::kDropped);
   }
 
   ~OpensshShell() override { GiveUpLookups(); }
 
   void Run(const std::string& host, const std::string& command,
            std::function<void(Result<AgentStart>)> done) override {
-    if (lookup_->policy) policies_[host] = *lookup_->policy;
-    if (policies_.contains(host)) return shell_->Run(host, command, std::move(done));
-    pool_.Run<Result<HostKeyPolicy>>(
+    if (needs_.contains(host)) return shell_->Run(host, command, std::move(done));
+    pool_.Run<Result<OpensshNeeds>>(
         [lookup = lookup_, target = SshTargetOf(spec_, hosts_.at(host))] {
           const SshLimit limit = SshLimit::In(lookup->timeout, lookup->cancel.get());
-          return lookup->configs.HostKeys(target, limit);
+          return lookup->configs.NeedsOfOpenssh(target, limit);
         },
         [this, alive = std::weak_ptr<bool>(alive_), host, command,
-         done = std::move(done)](const Result<HostKeyPolicy>& policy) {
+         done = std::move(done)](Result<OpensshNeeds> needs) {
           if (alive.expired()) return;
-          // A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
-          policies_[host] = policy.value_or(HostKeyPolicy::kAcceptNew);
+          needs_[host] = NeedsOr(std::move(needs), spec_);
           shell_->Run(host, command, done);
         });
+  }
+
+  Status Explain(const std::string& host, const Status& how,
+                 const std::vector<std::string>& lines) const override {
+    const bool is_ours = how.message() == fmt::format("{} exited with code {}", kSsh, kSshFailed);
+    if (!is_ours) return RemoteShell::Explain(host, how, lines);
+    return ExplainOpenssh(how, lines, OptionsOf(host).proxy);
   }
 
   void Close() override {
@@ -99,16 +114,18 @@ class OpensshShell : public RemoteShell {
   }
 
   std::vector<std::string> ArgvOf(const std::string& host, const std::string& command) const {
-    const HostSlots& target = hosts_.at(host);
-    const OpensshOptions ssh = OpensshOptionsOf(spec_, target, policies_.at(host));
-    return OpensshArgv(ssh, target.dial_name(), command);
+    return OpensshArgv(OptionsOf(host), hosts_.at(host).dial_name(), command);
+  }
+
+  OpensshOptions OptionsOf(const std::string& host) const {
+    return OpensshOptionsOf(spec_, hosts_.at(host), needs_.at(host));
   }
 
   BlockingPool& pool_;
   const JobSpec spec_;
   const HostsByName& hosts_;
   const std::shared_ptr<Lookup> lookup_;  // with the jobs in the pool
-  std::map<std::string, HostKeyPolicy> policies_;
+  std::map<std::string, OpensshNeeds> needs_;
   std::unique_ptr<RemoteShell> shell_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // null once closed
 };
@@ -138,7 +155,8 @@ Duration SshConnectTimeoutOf(const JobSpec& spec) {
   return std::max<Duration>(second, *spec.start_timeout - second);
 }
 
-OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, HostKeyPolicy policy) {
+OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host,
+                                const OpensshNeeds& needs) {
   const SshTarget dialled = SshTargetOf(spec, host);
   const auto limit = std::chrono::duration_cast<std::chrono::seconds>(SshConnectTimeoutOf(spec));
   OpensshOptions ssh;
@@ -148,17 +166,19 @@ OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, Host
   ssh.identity_file = *spec.ssh_identity_file;
   ssh.proxy_command = *spec.ssh_proxy_command;
   ssh.config_file = *spec.ssh_config_file;
-  ssh.strict_host_key_checking = WordOf(policy);
+  ssh.strict_host_key_checking = WordOf(needs.host_key_policy);
+  ssh.session_options = needs.session_options;
+  ssh.has_own_forwards = needs.has_forwards;
+  ssh.proxy =
+      ssh.proxy_command.empty() ? needs.proxy : "ProxyCommand " + ShownText(ssh.proxy_command);
   ssh.connect_timeout_s = std::max(1, static_cast<int>(limit.count()));
   return ssh;
 }
 
 OpensshOptions OpensshOptionsFor(const JobSpec& spec, const HostSlots& host) {
   const SshLimit limit = SshLimit::In(SshConnectTimeoutOf(spec), -1);
-  const Result<HostKeyPolicy> policy =
-      Lookup(spec).configs.HostKeys(SshTargetOf(spec, host), limit);
-  // A wrapper called ssh may not know -G; ssh itself will report a wrong configuration.
-  return OpensshOptionsOf(spec, host, policy.value_or(HostKeyPolicy::kAcceptNew));
+  Result<OpensshNeeds> needs = Lookup(spec).configs.NeedsOfOpenssh(SshTargetOf(spec, host), limit);
+  return OpensshOptionsOf(spec, host, NeedsOr(std::move(needs), spec));
 }
 
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,

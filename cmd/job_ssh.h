@@ -30,11 +30,11 @@ SshTarget SshTargetOf(const JobSpec& spec, const HostSlots& host);
 /// connection failed.
 Duration SshConnectTimeoutOf(const JobSpec& spec);
 
-/// How to call the system's ssh for this host. `policy`: for its keys.
-OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host, HostKeyPolicy policy);
+/// How to call the system's ssh for this host.
+OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host,
+                                const OpensshNeeds& needs);
 
-/// The same; the user's configuration decides about the host's keys. Blocks for one run of `ssh
-/// -G`.
+/// The same, with what the user's configuration needs. Blocks for one run of `ssh -G`.
 OpensshOptions OpensshOptionsFor(const JobSpec& spec, const HostSlots& host);
 
 /// The system's ssh. `hosts` may gain more while the shell lives; it and the others outlive the

@@ -29,7 +29,6 @@ namespace hvdray {
 namespace {
 
 // rsync's codes when ssh ended before it.
-constexpr int kSshFailed = 255;
 constexpr int kProtocolBroken = 12;
 
 std::string Joined(const std::vector<std::string>& lines) {
@@ -68,7 +67,7 @@ class Copier {
     if (run->exit_code != kSshFailed && run->exit_code != kProtocolBroken) {
       return Status(how).WithContext(node.address);
     }
-    Status why = ExplainOpenssh(how, run->error_lines);
+    Status why = ExplainOpenssh(how, run->error_lines, ssh.proxy);
     const bool is_known = why.code() != ErrorCode::kAgentStartFailed;
     return (is_known ? std::move(why) : Status(how)).WithContext(node.address);
   }

@@ -5,11 +5,13 @@
 #ifndef HVDRAY_CLUSTER_SSH_SSH_AGENT_H_
 #define HVDRAY_CLUSTER_SSH_SSH_AGENT_H_
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "base/types.h"
 #include "cluster/ssh/ssh_limit.h"
 
 namespace hvdray {
@@ -34,6 +36,10 @@ Result<std::string> ParseAgentSignature(ByteView answer);
 /// A connection to an agent. All calls block within their limit. Threads: one at a time.
 class SshAgent {
  public:
+  /// An agent lists its keys at once; one that needs longer than this hangs. (It may need longer to
+  /// sign: it may ask its user first.)
+  static constexpr Duration kPatience = std::chrono::seconds(3);
+
   /// `path`: the agent's socket. Errors: kFileUnreadable (no agent listens there), kConnectTimeout,
   /// kCancelled, kSystem.
   static Result<SshAgent> Connect(const std::string& path, const SshLimit& limit);

@@ -382,6 +382,43 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
   return settings;
 }
 
+std::vector<std::string> PlainSessionOptions(const std::vector<SshConfigLine>& lines) {
+  struct Row {
+    std::string_view keyword;
+    std::string_view plain;
+    std::string_view option;
+  };
+  static constexpr Row kRows[] = {
+      {"remotecommand", "none", "RemoteCommand=none"},
+      {"sessiontype", "default", "SessionType=default"},
+      {"stdinnull", "no", "StdinNull=no"},
+      {"forkafterauthentication", "no", "ForkAfterAuthentication=no"},
+      {"addkeystoagent", "false", "AddKeysToAgent=no"},
+  };
+  std::vector<std::string> options;
+  for (const Row& row : kRows) {
+    const auto line = std::ranges::find(lines, row.keyword, &SshConfigLine::keyword);
+    if (line != lines.end() && line->rest != row.plain) options.emplace_back(row.option);
+  }
+  return options;
+}
+
+bool HasForwards(const std::vector<SshConfigLine>& lines) {
+  return std::ranges::any_of(lines, [](const SshConfigLine& line) {
+    return line.keyword == "localforward" || line.keyword == "remoteforward" ||
+           line.keyword == "dynamicforward";
+  });
+}
+
+std::string ProxyOf(const std::vector<SshConfigLine>& lines) {
+  for (const SshConfigLine& line : lines) {
+    if (Lower(line.rest) == "none") continue;
+    if (line.keyword == "proxyjump") return "ProxyJump " + ShownText(line.rest);
+    if (line.keyword == "proxycommand") return "ProxyCommand " + ShownText(line.rest);
+  }
+  return {};
+}
+
 bool MatchesPattern(std::string_view pattern, std::string_view text) {
   size_t p = 0;
   size_t t = 0;

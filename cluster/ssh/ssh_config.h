@@ -41,6 +41,19 @@ Result<SshSettings> SettingsFromLines(const std::vector<SshConfigLine>& lines,
                                       const SshTarget& target, const SshOverrides& overrides,
                                       const SshUser& user);
 
+/// What `lines`, the output of `ssh -G`, make of a session, undone: a command or a subsystem
+/// instead of ours, no session at all, ssh in the background or without stdin, a question to the
+/// user. Has only options that the lines set, since older versions of ssh don't know all of them.
+/// Pure.
+std::vector<std::string> PlainSessionOptions(const std::vector<SshConfigLine>& lines);
+
+/// True when the lines forward ports. Pure.
+bool HasForwards(const std::vector<SshConfigLine>& lines);
+
+/// What the lines reach the host through: "ProxyJump bastion", "ProxyCommand nc %h %p"; empty: the
+/// host is dialled. Pure.
+std::string ProxyOf(const std::vector<SshConfigLine>& lines);
+
 /// True when `pattern` ('*': any run of characters, '?': any one) matches the whole `text`. Takes
 /// time proportional to the product of the lengths at most. Pure. Source: ssh_config(5), PATTERNS.
 bool MatchesPattern(std::string_view pattern, std::string_view text);

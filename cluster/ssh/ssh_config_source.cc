@@ -50,11 +50,20 @@ std::vector<SshConfigLine> ReadConfigFiles(const SshTarget& target, const SshOve
   return lines;
 }
 
-std::vector<SshAgentKey> AgentKeys(const SshSettings& settings, const SshLimit& limit) {
-  if (settings.identity_agent.empty()) return {};
-  Result<SshAgent> agent = SshAgent::Connect(settings.identity_agent, limit);
-  if (!agent.ok()) return {};
-  return agent->Keys(limit).value_or({});
+/// Empty without an agent.
+Result<std::vector<SshAgentKey>> AgentKeys(const SshSettings& settings, const SshLimit& limit) {
+  if (settings.identity_agent.empty()) return std::vector<SshAgentKey>();
+  const SshLimit patience = limit.NoLaterThan(SshAgent::kPatience);
+  HVDRAY_ASSIGN_OR_RETURN(SshAgent agent, SshAgent::Connect(settings.identity_agent, patience));
+  return agent.Keys(patience);
+}
+
+/// ssh itself would wait for such an agent for ever.
+bool IsAgentSilent(const SshSettings& settings, const SshLimit& limit) {
+  if (AgentKeys(settings, limit).status().code() != ErrorCode::kConnectTimeout) return false;
+  Log(LogLevel::kWarning, "ssh", "ssh-agent {} does not answer: going on without it",
+      settings.identity_agent);
+  return true;
 }
 
 /// Why the keys need the system's ssh. Empty when libssh2 can use at least one key, or when there
@@ -80,7 +89,7 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
     }
   }
   if (is_any_usable) return {};
-  for (const SshAgentKey& key : AgentKeys(settings, limit)) {
+  for (const SshAgentKey& key : AgentKeys(settings, limit).value_or({})) {
     const bool is_listed = std::find(listed.begin(), listed.end(), key.blob) != listed.end();
     if (settings.identities_only && !is_listed) continue;
     const SshKeyType type = SshKeyTypeOf(AlgorithmOfBlob(key.blob));
@@ -156,6 +165,9 @@ Result<std::optional<ProgramEnd>> RunProgram(const std::vector<std::string>& arg
   return std::optional<ProgramEnd>(std::move(end));
 }
 
+/// ForkAfterAuthentication makes ssh want a command even for -G; RemoteCommand forbids it one.
+constexpr const char* kWantsCommand = "without a command to execute";
+
 std::vector<std::string> SshGCommand(const std::string& program, const SshTarget& target,
                                      const SshOverrides& overrides, bool is_verbose) {
   std::vector<std::string> argv = {program, "-G"};
@@ -224,11 +236,17 @@ Result<SshSettings> SshConfigSource::Settings(const SshTarget& target, const Ssh
   return settings;
 }
 
-Result<HostKeyPolicy> SshConfigSource::HostKeys(const SshTarget& target, const SshLimit& limit) {
+Result<OpensshNeeds> SshConfigSource::NeedsOfOpenssh(const SshTarget& target,
+                                                     const SshLimit& limit) {
   HVDRAY_ASSIGN_OR_RETURN(const Lines lines, LinesFor(target, limit));
   HVDRAY_ASSIGN_OR_RETURN(const SshSettings settings,
                           SettingsFromLines(lines, target, overrides_, user_));
-  return settings.host_key_policy;
+  OpensshNeeds needs = {.host_key_policy = settings.host_key_policy,
+                        .session_options = PlainSessionOptions(lines),
+                        .has_forwards = HasForwards(lines),
+                        .proxy = ProxyOf(lines)};
+  if (IsAgentSilent(settings, limit)) needs.session_options.emplace_back("IdentityAgent=none");
+  return needs;
 }
 
 int SshConfigSource::run_count() const {
@@ -345,8 +363,12 @@ void SshConfigSource::PublishAnswer(const Turn& turn, const std::string& host,
 Result<std::optional<SshGOutput>> RunSshG(const std::string& program, const SshTarget& target,
                                           const SshOverrides& overrides, bool is_verbose,
                                           const SshLimit& limit) {
-  const std::vector<std::string> argv = SshGCommand(program, target, overrides, is_verbose);
+  std::vector<std::string> argv = SshGCommand(program, target, overrides, is_verbose);
   Result<std::optional<ProgramEnd>> end = RunProgram(argv, limit);
+  if (end.ok() && *end && (*end)->errors.find(kWantsCommand) != std::string::npos) {
+    argv.emplace_back("true");
+    end = RunProgram(argv, limit);
+  }
   if (!end.ok()) return std::move(end).status().WithContext("ssh -G " + target.host);
   if (!*end) return std::optional<SshGOutput>();
   if ((*end)->wait_status != 0) {

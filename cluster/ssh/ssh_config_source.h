@@ -58,8 +58,8 @@ class SshConfigSource {
   /// needs_openssh depends on the keys. Errors: kSpecInvalid (with ssh's message), kConnectTimeout,
   /// kCancelled.
   Result<SshSettings> Settings(const SshTarget& target, const SshLimit& limit);
-  /// Only the policy for unknown host keys; reads no keys. Errors: as Settings().
-  Result<HostKeyPolicy> HostKeys(const SshTarget& target, const SshLimit& limit);
+  /// Reads no keys. Errors: as Settings().
+  Result<OpensshNeeds> NeedsOfOpenssh(const SshTarget& target, const SshLimit& limit);
 
   /// Number of ssh runs. For tests.
   int run_count() const;

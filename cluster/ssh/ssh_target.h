@@ -103,6 +103,16 @@ struct SshSettings {
   bool operator==(const SshSettings&) const = default;
 };
 
+/// What the system's ssh must be told about one host besides its own configuration.
+struct OpensshNeeds {
+  HostKeyPolicy host_key_policy = HostKeyPolicy::kAcceptNew;
+  /// Arguments of -o that undo what the configuration makes of a session.
+  std::vector<std::string> session_options;
+  bool has_forwards = false;  ///< The configuration forwards ports.
+  std::string proxy;          ///< "ProxyJump bastion"; empty: none.
+  bool operator==(const OpensshNeeds&) const = default;
+};
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_CLUSTER_SSH_SSH_TARGET_H_

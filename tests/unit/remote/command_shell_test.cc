@@ -29,6 +29,10 @@ TEST(OpensshArgvTest, AsksNothingForwardsNothingAndEndsOptionsBeforeTheHost) {
   }
   ASSERT_GE(argv.size(), 3U);
   EXPECT_EQ(Words(argv.end() - 3, argv.end()), (Words{"--", "-oProxyCommand=evil", "true"}));
+  for (const char* word : {"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
+                           "Tunnel=no", "ConnectionAttempts=1"}) {
+    EXPECT_TRUE(Has(argv, word)) << word;
+  }
   EXPECT_FALSE(Has(argv, "-p")) << "what is not said is ssh's own";
 }
 
@@ -63,6 +67,11 @@ TEST(OpensshArgvTest, ATerminalForTheUserIsAskedForAndForwards) {
   EXPECT_FALSE(Has(argv, "none")) << "the escape character stays";
   EXPECT_FALSE(Has(argv, "ClearAllForwardings=yes"));
   EXPECT_EQ(argv.back(), "h") << "no command: the user's own shell";
+  options.has_own_forwards = true;
+  options.session_options = {"RemoteCommand=none"};
+  const Words others = OpensshArgv(options, "h", "");
+  EXPECT_TRUE(Has(others, "ExitOnForwardFailure=no")) << "theirs may fail";
+  EXPECT_TRUE(Has(others, "RemoteCommand=none"));
 }
 
 TEST(LaunchAgentArgvTest, TheHostIsQuotedAndTheCommandIsTheLastWord) {
@@ -96,21 +105,55 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
       {"client_loop: send disconnect: Connection reset by peer", ErrorCode::kAgentLost},
   };
   for (const Sample& sample : samples) {
-    const Status status = ExplainOpenssh(how, {"some banner", sample.line});
+    const Status status = ExplainOpenssh(how, {"some banner", sample.line}, "");
     EXPECT_EQ(status.code(), sample.code) << sample.line;
     EXPECT_EQ(status.message(), sample.line);
     EXPECT_FALSE(status.hint().empty());
   }
   const Status banner = ExplainOpenssh(
-      how, {"@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "@@@@@@@@@@@@@@@@@@@"});
+      how, {"@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "@@@@@@@@@@@@@@@@@@@"},
+      "");
   EXPECT_EQ(banner.code(), ErrorCode::kHostKeyRejected);
   EXPECT_EQ(banner.message().find('@'), std::string::npos) << banner.message();
-  const Status jump =
-      ExplainOpenssh(how, {"stdio forwarding failed", "Connection closed by UNKNOWN port 65535"});
+  const Status jump = ExplainOpenssh(
+      how, {"stdio forwarding failed", "Connection closed by UNKNOWN port 65535"}, "ProxyJump j");
   EXPECT_EQ(jump.code(), ErrorCode::kHostRefused) << "the jump host is not full";
-  const Status other = ExplainOpenssh(how, {"sh: 1: /bin/sh: not found"});
+  const Status other = ExplainOpenssh(how, {"Bad configuration option: x"}, "");
   EXPECT_EQ(other.code(), ErrorCode::kAgentStartFailed);
-  EXPECT_EQ(other.message(), how.message() + ": sh: 1: /bin/sh: not found");
+  EXPECT_EQ(other.message(), how.message() + ": Bad configuration option: x");
+}
+
+TEST(ExplainOpensshTest, AKeyThatOthersMayReadIsTheCauseOfTheRefusal) {
+  const Status status = ExplainOpenssh(
+      Status(ErrorCode::kAgentLost, "ssh exited with code 255"),
+      {"@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @",
+       "Permissions 0644 for '/k' are too open.", "This private key will be ignored.",
+       "Load key \"/k\": bad permissions", "root@h: Permission denied (publickey)."},
+      "");
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_EQ(status.message(), "Permissions 0644 for '/k' are too open.");
+  EXPECT_NE(status.hint().find("chmod 600"), std::string::npos) << status.hint();
+}
+
+TEST(ExplainOpensshTest, AProxyThatFailsIsNamedWithItsWords) {
+  const Status how(ErrorCode::kAgentLost, "ssh exited with code 255");
+  const std::string closed = "kex_exchange_identification: Connection closed by remote host";
+  const Status missing = ExplainOpenssh(how, {"/bin/bash: line 1: exec: nosuch: not found", closed},
+                                        "ProxyCommand nosuch %h");
+  EXPECT_EQ(missing.code(), ErrorCode::kHostUnreachable);
+  EXPECT_EQ(missing.message(),
+            "ProxyCommand nosuch %h: /bin/bash: line 1: exec: nosuch: not found");
+  const Status denied =
+      ExplainOpenssh(how, {"exec: /etc/passwd: cannot execute: Permission denied", closed},
+                     "ProxyCommand /etc/passwd");
+  EXPECT_EQ(denied.code(), ErrorCode::kHostUnreachable) << "nobody refused a login";
+  const Status silent = ExplainOpenssh(how, {closed}, "ProxyCommand false");
+  EXPECT_EQ(silent.code(), ErrorCode::kHostBusy) << "or sshd is: a retry may help";
+  EXPECT_TRUE(silent.message().starts_with("ProxyCommand false: ")) << silent.message();
+  const Status full = ExplainOpenssh(
+      how, {"Warning: Permanently added 'j' (ED25519) to the list of known hosts.", closed, closed},
+      "ProxyJump j");
+  EXPECT_EQ(full.code(), ErrorCode::kHostBusy) << "those are ssh's own words";
 }
 
 TEST(CommandShellTest, RunsTheCommandWithAStreamAndKeepsItsStderr) {

@@ -40,6 +40,12 @@ class FakeShell : public RemoteShell {
     wires[host]->Close(Status());
     if (exits[host]) std::exchange(exits[host], nullptr)(std::move(how));
   }
+  Status Explain(const std::string&, const Status& how,
+                 const std::vector<std::string>& lines) const override {
+    const bool is_busy = !lines.empty() && lines.front() == "full";
+    return {is_busy ? ErrorCode::kHostBusy : ErrorCode::kHostRefused,
+            how.message() + (lines.empty() ? "" : ": " + lines.back())};
+  }
   void Close() override { is_closed = true; }
   bool is_closed = false;
   std::string command_;
@@ -70,11 +76,6 @@ class RemoteTransportTest : public testing::Test {
     options.max_starting = max_starting;
     options.retry.shortest = std::chrono::milliseconds(1);
     options.retry.longest = std::chrono::milliseconds(4);
-    options.explain = [](const Status& how, const std::vector<std::string>& lines) {
-      const bool is_busy = !lines.empty() && lines.front() == "full";
-      return Status(is_busy ? ErrorCode::kHostBusy : ErrorCode::kHostRefused,
-                    how.message() + (lines.empty() ? "" : ": " + lines.back()));
-    };
     transport_ = MakeRemoteTransport(*loop_, pool_, shell_, errors_, std::move(options));
   }
   void Start(const std::string& host) {

@@ -46,6 +46,15 @@ class SshTunnelTest : public testing::Test {
 
 constexpr std::chrono::seconds kLong(30);
 
+TEST_F(SshTunnelTest, WordsOfAStartUpFileAreNoRefusedLogin) {
+  const Result<std::unique_ptr<SshTunnel>> tunnel =
+      Open("echo 'git@x: Permission denied (publickey).' >&2; exit 3", kLong);
+  ASSERT_FALSE(tunnel.ok());
+  EXPECT_EQ(tunnel.status().code(), ErrorCode::kAgentStartFailed);
+  EXPECT_NE(tunnel.status().message().find("code 3"), std::string::npos)
+      << tunnel.status().message();
+}
+
 TEST_F(SshTunnelTest, IsOpenFromTheReadyLineOnAndEndsWithTheObject) {
   Result<std::unique_ptr<SshTunnel>> tunnel =
       Open("echo a banner; echo HVDRAY-TUNNEL; exec cat >/dev/null", kLong);

@@ -49,6 +49,29 @@ TEST_F(SshConfigSourceTest, SshAndTheReaderAgree) {
   }
 }
 
+TEST_F(SshConfigSourceTest, SettingsOfASessionAreReadAndUndone) {
+  const SshLimit limit = SshLimit::In(std::chrono::seconds(30));
+  const std::pair<const char*, const char*> rows[] = {
+      {"ForkAfterAuthentication yes", "ForkAfterAuthentication=no"},
+      {"RemoteCommand tmux new -A", "RemoteCommand=none"},
+      {"SessionType subsystem", "SessionType=default"},
+      {"StdinNull yes", "StdinNull=no"},
+      {"AddKeysToAgent ask", "AddKeysToAgent=no"}};
+  for (const auto& [line, option] : rows) {
+    Write("config", std::string(line) + "\n");
+    SshConfigSource source(overrides_, user_, "ssh");
+    const Result<OpensshNeeds> needs = source.NeedsOfOpenssh({.host = "h"}, limit);
+    ASSERT_TRUE(needs.ok()) << needs.status().ToString();
+    EXPECT_EQ(needs->session_options, std::vector<std::string>{option});
+  }
+  Write("config", "ProxyJump bastion\nLocalForward 8080 x:80\n");
+  const OpensshNeeds needs =
+      SshConfigSource(overrides_, user_, "ssh").NeedsOfOpenssh({.host = "h"}, limit).value();
+  EXPECT_TRUE(needs.session_options.empty());
+  EXPECT_TRUE(needs.has_forwards);
+  EXPECT_EQ(needs.proxy, "ProxyJump bastion");
+}
+
 TEST_F(SshConfigSourceTest, OverridesReachSshItself) {
   Write("config", "Match user root\n Port 77\nHost *\n IdentityFile /second\n");
   overrides_.identity_file = "/first";
@@ -107,7 +130,7 @@ TEST_F(SshConfigSourceTest, HostsThatAreAlikeCostOneRun) {
     EXPECT_EQ(settings.port, 22);
   }
   EXPECT_EQ(source.run_count(), 1);
-  EXPECT_EQ(source.HostKeys({.host = "c1"}, limit).value(), HostKeyPolicy::kAcceptNew);
+  EXPECT_EQ(source.NeedsOfOpenssh({.host = "c1"}, limit).value(), OpensshNeeds());
   EXPECT_EQ(source.run_count(), 2) << "another class, by the included file";
 }
 
