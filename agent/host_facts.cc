@@ -116,6 +116,16 @@ std::set<std::string> ParseDefaultRoutes(std::string_view route) {
   return names;
 }
 
+namespace {
+
+/// Link-local ones do not count: every link has one.
+bool IsGlobalIpv6(const sockaddr* address) {
+  if (address == nullptr || address->sa_family != AF_INET6) return false;
+  return !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+}  // namespace
+
 std::vector<wire::InterfaceFacts> ListInterfaces() {
   std::vector<wire::InterfaceFacts> interfaces;
   ifaddrs* list = nullptr;
@@ -129,7 +139,8 @@ std::vector<wire::InterfaceFacts> ListInterfaces() {
     const bool is_up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
     const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     const bool is_address = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET;
-    if (!is_loopback && (!is_up || !is_address)) continue;
+    // Without an IPv4 address it is of no use, but messages must be able to say so.
+    if (!is_loopback && (!is_up || !(is_address || IsGlobalIpv6(entry->ifa_addr)))) continue;
     // An address with a label ("eth0:1") belongs to the interface before the colon.
     std::string name = entry->ifa_name;
     name.resize(std::min(name.find(':'), name.size()));

@@ -84,4 +84,9 @@ bool IsLoopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1";
 }
 
+std::string HostNameKey(std::string_view name) {
+  if (name.size() > 1 && name.ends_with('.')) name.remove_suffix(1);
+  return Lower(name);
+}
+
 }  // namespace hvdray

@@ -47,6 +47,10 @@ constexpr bool IsLoopback(uint32_t address) { return (address >> 24) == 127; }
 /// The same for an address as text, or "::1". No name is one, not even "localhost".
 bool IsLoopback(std::string_view address);
 
+/// Equal for names of one host: `name` in lower case, without the dot that ends a full domain name.
+/// Pure.
+std::string HostNameKey(std::string_view name);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_BASE_TCP_ADDRESS_H_

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "base/tcp_address.h"
 #include "base/text.h"
 #include "cluster/cluster_schema.h"
 
@@ -135,11 +136,11 @@ Status ReadAddresses(const YamlNode& provider, ClusterSpec& spec) {
   const YamlNode& head = *provider.Find("head_ip");
   HVDRAY_RETURN_IF_ERROR(CheckAddress(head, "provider.head_ip"));
   spec.head_ip = head.text();
-  std::map<std::string, std::string> places = {{spec.head_ip, head.Where()}};
+  std::map<std::string, std::string> places = {{HostNameKey(spec.head_ip), head.Where()}};
   const YamlNode& workers = *provider.Find("worker_ips");
   for (const YamlNode& worker : workers.items()) {
     HVDRAY_RETURN_IF_ERROR(CheckAddress(worker, "provider.worker_ips"));
-    const auto [first, is_new] = places.emplace(worker.text(), worker.Where());
+    const auto [first, is_new] = places.emplace(HostNameKey(worker.text()), worker.Where());
     if (!is_new) {
       return worker.Error(
           fmt::format("host {} is listed twice, first at {}", worker.text(), first->second));

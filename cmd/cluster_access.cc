@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/tcp_address.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cluster/this_machine.h"
@@ -125,7 +126,9 @@ Result<ClusterNode> ResolveNode(ClusterAccess& access, const std::string& word) 
   HVDRAY_ASSIGN_OR_RETURN(ClusterNode head, ResolveHead(access));
   const auto is_meant = [&word](const ClusterNode& node) {
     const HostSlots& host = node.host;
-    return word == node.address || word == host.host || word == host.address.host_key_alias;
+    const std::string key = HostNameKey(word);
+    return key == HostNameKey(node.address) || key == HostNameKey(host.host) ||
+           word == host.address.host_key_alias;
   };
   if (word.empty() || word == "head" || is_meant(head)) return head;
   const std::vector<ClusterNode>& workers = access.nodes.workers;

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <utility>
 
+#include "base/tcp_address.h"
+
 namespace hvdray {
 
 int HostRegistry::NumberOf(const HostSlots& listed) {
-  const auto [it, is_new] = numbers_.try_emplace(listed.host, size());
+  const auto [it, is_new] = numbers_.try_emplace(HostNameKey(listed.host), size());
   if (is_new) {
     hosts_.emplace_back();
     hosts_.back().found = HostSlots{listed.host, 0, listed.address};
@@ -36,7 +38,9 @@ UpdateCode HostRegistry::Update(std::span<const HostSlots> listed, TimePoint now
     }
     if (!host.is_listed || entry.slots > host.found.slots) host.listed_since = now;
     if (entry.slots != host.found.slots) host.cap.reset();
-    host.found = entry;
+    // The first spelling stays: agents, files and workers know the host by it.
+    host.found.slots = entry.slots;
+    host.found.address = entry.address;
   }
   for (const int number : listed_) {
     Host& host = At(number);
@@ -165,7 +169,7 @@ std::optional<std::pair<TimePoint, int>> HostRegistry::NextConnectLimit() const 
 }
 
 const HostRegistry::Host* HostRegistry::Find(const std::string& name) const {
-  const auto it = numbers_.find(name);
+  const auto it = numbers_.find(HostNameKey(name));
   return it == numbers_.end() ? nullptr : &host(it->second);
 }
 

@@ -110,8 +110,8 @@ class HostRegistry {
 
   const std::optional<CooldownRange> cooldown_;
   std::mt19937_64 random_;
-  std::deque<Host> hosts_;  // By number; never shrinks.
-  std::unordered_map<std::string, int> numbers_;
+  std::deque<Host> hosts_;                        // By number; never shrinks.
+  std::unordered_map<std::string, int> numbers_;  // by HostNameKey()
   uint64_t list_number_ = 0;
   std::vector<int> listed_;  // In the last list.
   std::vector<int> order_;

@@ -46,10 +46,7 @@ Status ElasticNics::Check(std::span<const ElasticNicHost> present,
       newcomer.is_elsewhere || std::any_of(present.begin(), present.end(),
                                            [](const auto& host) { return host.is_elsewhere; });
   if (present.empty() || !is_any_elsewhere || !IsLoopback(own.front().address)) return {};
-  return {ErrorCode::kNoUsableInterface,
-          fmt::format("{} has only the loopback interface for workers on other machines",
-                      newcomer.name),
-          "name another one with --network-interfaces"};
+  return NoSharedInterface({newcomer.name, newcomer.interfaces});
 }
 
 Status ElasticNics::Choose(std::span<ElasticNicHost> hosts) const {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/tcp_address.h"
 #include "base/text.h"
 #include "launcher/job/hostfile.h"
 
@@ -45,7 +46,7 @@ class SlotCounter {
     const HostSlots made = MakeHostSlots(name, slots);
     // MakeHostSlots() gives an IPv6 address a plain name; nothing else may contain a ':'.
     if (!IsHostName(made.host)) return fmt::format("'{}' is not a host name", ShownText(name));
-    const auto [index, is_new] = index_.try_emplace(made.host, hosts_.size());
+    const auto [index, is_new] = index_.try_emplace(HostNameKey(made.host), hosts_.size());
     if (!is_new) {
       HostSlots& host = hosts_[index->second];
       if (slots > kMaxSlots - host.slots) {
@@ -137,7 +138,7 @@ Result<std::vector<std::string>> SlurmNames(const Variable& variable) {
       return variable.WrongAt(offset + fault->offset, fault->message);
     }
     for (; next < names.size(); ++next) {
-      if (item_of.emplace(names[next], offset).second) continue;
+      if (item_of.emplace(HostNameKey(names[next]), offset).second) continue;
       return variable.WrongAt(offset, fmt::format("host {} is listed twice", names[next]));
     }
   }

@@ -227,7 +227,8 @@ position and the nearest name; an unknown `HVDRAY_*` variable is a warning.
   comment.
 * A padded range keeps its zeros. A list has at most 100,000 hosts. Quote brackets in a shell:
   `-H 'node[01-32]:4'`.
-* No host may appear twice, not even with another user or port, or in two ranges.
+* No host may appear twice, not even with another user or port, or in two ranges. Names that differ only by
+  case or by a dot at the end are one host.
 * Workers see their host's plain name (`HOROVOD_HOSTNAME`), without user and port. Horovod cuts such
   names at colons, so an IPv6 address appears in its shortest form with `-` for `:`: `fe80--1` for
   `fe80::1`, `0--1` for `::1`, `fe80--1_eth0` for `fe80::1%eth0`.

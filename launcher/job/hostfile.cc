@@ -106,10 +106,13 @@ class HostfileParser {
     HVDRAY_RETURN_IF_ERROR(ParseLine(words));
     for (; next < hosts_.size(); ++next) {
       const std::string& name = hosts_[next].host;
-      const auto [first, is_new] = line_of_.emplace(name, line_);
+      const auto [first, is_new] = seen_.emplace(HostNameKey(name), Seen{line_, name});
       if (is_new) continue;
-      const std::string place =
-          first->second == line_ ? "on this line" : fmt::format("first on line {}", first->second);
+      const auto& [first_line, spelling] = first->second;
+      const std::string place = fmt::format(
+          "{}{}",
+          first_line == line_ ? "on this line" : fmt::format("first on line {}", first_line),
+          spelling == name ? "" : fmt::format(" as {}", spelling));
       return Wrong(words[0].column, fmt::format("host {} is listed twice, {}", name, place),
                    "put all slots of a host on one line");
     }
@@ -125,6 +128,11 @@ class HostfileParser {
   }
 
  private:
+  struct Seen {
+    size_t line = 0;
+    std::string name;
+  };
+
   Status Wrong(size_t column, std::string_view what, std::string_view hint = kLineHint) const {
     return {ErrorCode::kSpecInvalid, fmt::format("{}:{}:{}: {}", file_name_, line_, column, what),
             std::string(hint)};
@@ -239,7 +247,7 @@ class HostfileParser {
   std::string_view file_name_;
   size_t line_ = 0;
   std::vector<HostSlots> hosts_;
-  std::unordered_map<std::string, size_t> line_of_;
+  std::unordered_map<std::string, Seen> seen_;  // by HostNameKey()
 };
 
 constexpr std::string_view kScheme = "ssh://";
@@ -492,6 +500,7 @@ class HostListParser {
   struct Seen {
     size_t item = 0;
     int slots = 0;
+    std::string name;
   };
 
   Status Wrong(std::string_view text, std::string_view what) const {
@@ -510,19 +519,22 @@ class HostListParser {
   }
 
   Status CheckNew(const HostSlots& host) {
-    const auto [seen, is_new] = seen_.emplace(host.host, Seen{item_, host.slots});
+    const auto [seen, is_new] =
+        seen_.emplace(HostNameKey(host.host), Seen{item_, host.slots, host.host});
     if (is_new) return {};
     const Seen& first = seen->second;
-    const std::string place = first.item == item_
-                                  ? fmt::format("both times in item {}", item_)
-                                  : fmt::format("items {} and {}", first.item, item_);
+    const std::string place =
+        fmt::format("{}{}",
+                    first.item == item_ ? fmt::format("both times in item {}", item_)
+                                        : fmt::format("items {} and {}", first.item, item_),
+                    first.name == host.host ? "" : fmt::format(", first as {}", first.name));
     return {ErrorCode::kSpecInvalid, fmt::format("host {} is listed twice: {}", host.host, place),
             fmt::format("add up the slots: {}:{}", host.host, first.slots + host.slots)};
   }
 
   size_t item_ = 0;
   std::vector<HostSlots> hosts_;
-  std::unordered_map<std::string, Seen> seen_;
+  std::unordered_map<std::string, Seen> seen_;  // by HostNameKey()
 };
 
 class DiscoveryParser {
@@ -570,10 +582,11 @@ class DiscoveryParser {
   }
 
   void Add(HostSlots host) {
-    const auto [seen, is_new] = places_.try_emplace(host.host, hosts_.size(), line_);
+    const auto [seen, is_new] = places_.try_emplace(HostNameKey(host.host), hosts_.size(), line_);
     if (is_new) return hosts_.push_back(std::move(host));
     const auto& [index, first_line] = seen->second;
-    if (hosts_[index] == host || !warning_->empty()) return;
+    const bool is_same = hosts_[index].slots == host.slots && hosts_[index].address == host.address;
+    if (is_same || !warning_->empty()) return;
     *warning_ = fmt::format(
         "{} host {} twice, '{}' on line {} and '{}' on line {}: using the first",
         finder_ == HostFinder::kScript ? "the discovery script prints" : "the client lists",
@@ -585,7 +598,7 @@ class DiscoveryParser {
   const HostFinder finder_;
   size_t line_ = 0;
   std::vector<HostSlots> hosts_;
-  std::unordered_map<std::string, std::pair<size_t, size_t>> places_;  // index, line
+  std::unordered_map<std::string, std::pair<size_t, size_t>> places_;  // by key: index, line
 };
 
 }  // namespace

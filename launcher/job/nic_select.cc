@@ -70,9 +70,30 @@ std::string ShowAll(std::span<const InterfaceFacts> interfaces) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-Status NoInterface(const HostNics& host, std::string_view what) {
-  return {ErrorCode::kNoUsableInterface, fmt::format("host {} has {}; its interfaces: {}",
-                                                     host.host, what, ShowAll(host.interfaces))};
+Status NoInterface(const HostNics& host, std::string_view what, std::string_view hint = {}) {
+  return {
+      ErrorCode::kNoUsableInterface,
+      fmt::format("host {} has {}; its interfaces: {}", host.host, what, ShowAll(host.interfaces)),
+      std::string(hint)};
+}
+
+constexpr std::string_view kNeedsIpv4 =
+    "workers connect over IPv4 only (hvdray itself may reach the host over IPv6)";
+
+bool LacksIpv4(const InterfaceFacts& facts) {
+  return facts.is_up && !facts.is_loopback && facts.addresses.empty();
+}
+
+/// `names`: of interfaces that the host can't use.
+Status NoneOf(const HostNics& host, std::span<const std::string> names, std::string_view what) {
+  const auto is_named = [names](const InterfaceFacts& facts) {
+    return std::find(names.begin(), names.end(), facts.name) != names.end();
+  };
+  for (const InterfaceFacts& facts : host.interfaces) {
+    if (!is_named(facts) || !LacksIpv4(facts)) continue;
+    return NoInterface(host, fmt::format("no IPv4 address on {}", facts.name), kNeedsIpv4);
+  }
+  return NoInterface(host, what);
 }
 
 /// NCCL treats names as prefixes ("eth1" also matches "eth10") unless the list begins with '='.
@@ -195,7 +216,7 @@ Result<std::vector<NicChoice>> SelectByFacts(std::span<const HostNics> hosts) {
       own.candidates.push_back(*one);
     }
     if (!own.candidates.empty()) continue;
-    if (hosts.size() > 1) return NoInterface(host, "no interface that other hosts can reach");
+    if (hosts.size() > 1) return NoSharedInterface(host);
     HVDRAY_ASSIGN_OR_RETURN(NicChoice loopback, LoopbackOf(host));
     return std::vector<NicChoice>{std::move(loopback)};
   }
@@ -235,7 +256,8 @@ Status CheckWanted(std::span<const HostNics> hosts, std::span<const std::string>
     std::vector<std::string_view> known;
     for (const InterfaceFacts& facts : hosts[0].interfaces) known.push_back(facts.name);
     const std::string nearest = Nearest(name, known);
-    Status status = NoInterface(hosts[0], fmt::format("no usable interface {}", name));
+    Status status =
+        NoneOf(hosts[0], std::span(&name, 1), fmt::format("no usable interface {}", name));
     if (nearest.empty() || nearest == name) return status;
     return std::move(status).WithHint(fmt::format("did you mean {}?", nearest));
   }
@@ -251,7 +273,7 @@ Result<std::vector<NicChoice>> SelectWanted(std::span<const HostNics> hosts,
   for (const HostNics& host : hosts) {
     usable.push_back(UsableOf(host, wanted));
     if (usable.back().empty()) {
-      return NoInterface(host, fmt::format("none of {}", fmt::join(wanted, ", ")));
+      return NoneOf(host, wanted, fmt::format("none of {}", fmt::join(wanted, ", ")));
     }
     for (const InterfaceFacts* facts : usable.back()) ++hosts_with[facts->name];
   }
@@ -274,6 +296,12 @@ Result<std::vector<NicChoice>> SelectWanted(std::span<const HostNics> hosts,
 }
 
 }  // namespace
+
+Status NoSharedInterface(const HostNics& host) {
+  const bool is_v6_only = std::ranges::any_of(host.interfaces, &LacksIpv4);
+  return is_v6_only ? NoInterface(host, "no IPv4 address that other hosts can reach", kNeedsIpv4)
+                    : NoInterface(host, "no interface that other hosts can reach");
+}
 
 Result<std::vector<NicChoice>> SelectNics(std::span<const HostNics> hosts,
                                           std::span<const std::string> wanted, HostSpread spread) {

@@ -49,6 +49,9 @@ struct NicChoice {
 Result<std::vector<NicChoice>> SelectNics(std::span<const HostNics> hosts,
                                           std::span<const std::string> wanted, HostSpread spread);
 
+/// kNoUsableInterface for a host that others can't reach, with its interfaces. Pure.
+Status NoSharedInterface(const HostNics& host);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_JOB_NIC_SELECT_H_

@@ -4,15 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <unordered_set>
+
+#include "base/tcp_address.h"
 
 namespace hvdray {
 namespace {
 
 Status CheckHosts(std::span<const HostSlots> hosts) {
-  std::unordered_set<std::string_view> seen;
+  std::unordered_set<std::string> seen;
   for (const HostSlots& host : hosts) {
-    if (!seen.insert(host.host).second) {
+    if (!seen.insert(HostNameKey(host.host)).second) {
       return {ErrorCode::kSpecInvalid, fmt::format("host {} is listed twice", host.host),
               fmt::format("list it once with all its slots ({}:N)", host.host)};
     }

@@ -342,7 +342,11 @@ void JudgeResources(const CheckedHost& host, Issues& issues) {
 void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues) {
   if (!host.lost.ok()) return;  // grouped with equal losses
   if (!host.nic_status.ok()) {
-    issues.Fail(host, "interface", host.nic_status.code(), host.nic_status.message(),
+    // The name is in front of all findings of a host, and only equal texts become one.
+    const std::string prefix = fmt::format("host {} ", host.name);
+    std::string text = host.nic_status.message();
+    if (text.starts_with(prefix)) text.erase(0, prefix.size());
+    issues.Fail(host, "interface", host.nic_status.code(), std::move(text),
                 host.nic_status.hint().empty() ? "name one that it has: --network-interfaces"
                                                : host.nic_status.hint());
   }
@@ -478,6 +482,36 @@ class NetworkJudge {
   size_t all_ways_ = 0;  // Ways to (and from) one host; 0: too few for "no other host".
 };
 
+/// Equal for names of one machine: its own name, and its addresses but those of loopback. Empty:
+/// unknown.
+std::string MachineOf(const CheckedHost& host) {
+  std::string machine;
+  for (const wire::InterfaceFacts& face : host.facts.interfaces) {
+    for (const wire::InterfaceAddress& one : face.addresses) {
+      if (!IsLoopback(one.address)) machine += fmt::format(" {} {}", face.name, one.address);
+    }
+  }
+  return machine.empty() || host.facts.host_name.empty() ? "" : host.facts.host_name + machine;
+}
+
+void JudgeNames(const CheckFacts& facts, std::vector<Finding>& findings) {
+  std::map<std::string, std::vector<std::string>> names;
+  for (const CheckedHost& host : facts.hosts) {
+    const std::string machine = host.lost.ok() ? MachineOf(host) : "";
+    if (!machine.empty()) names[machine].push_back(host.name);
+  }
+  for (auto& [machine, hosts] : names) {
+    if (hosts.size() < 2) continue;
+    findings.push_back(
+        {"one_machine", ErrorCode::kOk,
+         fmt::format("hosts {}: one machine, {}, by {} names", CompressHostList(hosts),
+                     machine.substr(0, machine.find(' ')), hosts.size()),
+         "its workers would share GPUs and CPUs without knowing it: list it once, "
+         "with all its slots",
+         std::move(hosts)});
+  }
+}
+
 }  // namespace
 
 ClockReading ReadClock(uint64_t asked_ns, uint64_t answered_ns,
@@ -514,6 +548,7 @@ std::vector<Finding> FindFindings(const CheckFacts& facts) {
   Issues issues;
   for (const CheckedHost& host : facts.hosts) JudgeHost(facts, host, issues);
   issues.MoveTo(findings);
+  JudgeNames(facts, findings);
   JudgeDifferences(facts, findings);
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
     return a.is_error() && !b.is_error();

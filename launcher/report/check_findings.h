@@ -88,11 +88,11 @@ struct CheckFacts {
 };
 
 /// What a finding is about; stable names for programs.
-inline constexpr std::array<std::string_view, 22> kFindingKinds = {
-    "slots",      "host",           "silent",        "interface",  "network", "slow",
-    "unmeasured", "working_folder", "command",       "files",      "imports", "host_name",
-    "clock",      "disk",           "shared_memory", "limits",     "cpus",    "memory",
-    "gpus",       "build",          "unanswered",    "differences"};
+inline constexpr std::array<std::string_view, 23> kFindingKinds = {
+    "slots",      "host",           "silent",        "interface",   "network",    "slow",
+    "unmeasured", "working_folder", "command",       "files",       "imports",    "host_name",
+    "clock",      "disk",           "shared_memory", "limits",      "cpus",       "memory",
+    "gpus",       "build",          "unanswered",    "differences", "one_machine"};
 
 /// One problem, with its remedy.
 struct Finding {

@@ -4,11 +4,14 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -114,6 +117,32 @@ TEST(KeepWithinHelloTest, TheLargestThatIsLeftFitsAHello) {
   hello.facts.interfaces = KeepWithinHello(all);
   hello.facts.host_name = std::string(64, 'h');
   EXPECT_TRUE(wire::EncodeMessage({0, hello}, wire::kMaxVersion).ok());
+}
+
+/// In a network of its own, for the child of fork: 0 if an interface with IPv6 alone is listed.
+int ListIpv6Alone() {
+  constexpr const char* kSetUp =
+      "ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up && "
+      "ip -6 addr add fd00::5/64 dev d0 nodad";
+  if (::unshare(CLONE_NEWNET) != 0 || std::system(kSetUp) != 0) return 77;
+  const auto interfaces = ListInterfaces();
+  const auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                                  [](const auto& facts) { return facts.name == "d0"; });
+  if (found == interfaces.end()) return 1;
+  const bool has_other = std::any_of(interfaces.begin(), interfaces.end(),
+                                     [](const auto& facts) { return facts.name == "d1"; });
+  return found->is_up && found->addresses.empty() && !has_other ? 0 : 2;
+}
+
+TEST(HostFactsTest, AnInterfaceWithIpv6AloneIsListedWithoutAddress) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a network of its own needs root";
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(ListIpv6Alone());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network of its own here";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: not listed, 2: not so";
 }
 
 TEST(HostFactsTest, LoopbackIsKnownForWhatItIs) {

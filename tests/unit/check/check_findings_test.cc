@@ -77,6 +77,22 @@ TEST(CheckFindingsTest, ManyReasonsOfLossAreAllNamed) {
   EXPECT_EQ(FindFindings(facts).size(), 9U);
 }
 
+TEST(CheckFindingsTest, OneMachineUnderSeveralNamesIsAWarning) {
+  const Finding finding = OnlyFinding([](CheckFacts& facts, CheckedHost& host) {
+    CheckedHost& other = facts.hosts[1];
+    other.facts = host.facts;
+    other.facts.agent_pid = 4711;
+  });
+  EXPECT_EQ(finding.kind, "one_machine");
+  EXPECT_FALSE(finding.is_error());
+  EXPECT_EQ(finding.text, "hosts node[1-2]: one machine, node1, by 2 names");
+  EXPECT_EQ(finding.hosts, (std::vector<std::string>{"node1", "node2"}));
+  const std::vector<Finding> twins = FindingsAfter([](CheckFacts& facts, CheckedHost& host) {
+    facts.hosts[1].facts.host_name = host.facts.host_name;  // as in containers made alike
+  });
+  EXPECT_TRUE(twins.empty()) << twins[0].text;
+}
+
 struct ClockRow {
   nanoseconds offset, bound;
   std::string_view difference;  // empty: no finding

@@ -64,6 +64,13 @@ TEST(HostRegistryTest, TakesTheFirstOfTwoLinesAndNoHostWithoutRoom) {
   EXPECT_EQ(registry.CountSlots(), 2);
 }
 
+TEST(HostRegistryTest, AnotherSpellingOfANameIsTheSameHost) {
+  HostRegistry registry = Registry({{"Node1", 2}});
+  EXPECT_EQ(registry.Update(Hosts{{"node1.", 2}}, kStart), UpdateCode::kNone);
+  EXPECT_EQ(Names(registry), std::vector<std::string>{"Node1"}) << "agents know it by that name";
+  EXPECT_NE(registry.Find("node1"), nullptr);
+}
+
 TEST(HostRegistryTest, GivesAHostThatReturnsItsNumberButNotItsPlace) {
   HostRegistry registry = Registry({{"a", 1}, {"b", 1}});
   const int a = NumberOf(registry, "a");

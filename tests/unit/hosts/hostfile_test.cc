@@ -148,7 +148,9 @@ TEST(HostfileTest, RefusesAHostThatIsListedTwiceNamingBothLines) {
       {"n[1-3]:1\nn[3-4]:1\n", "hosts:2:1", "line 1"},
       {"n[1-3,2]:1\n", "hosts:1:1", "this line"},
       {"[::1]:1\n[0:0::1]:1\n", "hosts:2:1", "line 1"},
-      {"alice@a:1\nbob@a:1\n", "hosts:2:1", "line 1"}};
+      {"alice@a:1\nbob@a:1\n", "hosts:2:1", "line 1"},
+      {"Node1:1\nnode1.:1\n", "hosts:2:1", "line 1 as Node1"}};
+
   for (const auto& [text, place, first] : table) {
     const Status status = File(text).status();
     ExpectFault(text, status, ErrorCode::kSpecInvalid, place);
@@ -255,7 +257,9 @@ TEST(HostListTest, RefusesAHostThatIsListedTwiceNamingBoth) {
       {"n[1-3]:2,n[3-9]:2", "host n3", "items 1 and 2"},
       {"a:1,n[1-3,2]:2", "host n2", "in item 2"},
       {"ssh://a:22:1,ssh://a:23:1", "host a", "items 1 and 2"},
-      {"[::1]:1,[0::1]:1", "host 0--1", "items 1 and 2"}};
+      {"[::1]:1,[0::1]:1", "host 0--1", "items 1 and 2"},
+      {"h1:2,H1:3", "host H1", "items 1 and 2, first as h1"},
+      {"h1:2,h1.:3", "host h1.", "items 1 and 2, first as h1"}};
   for (const auto& [list, host, items] : table) {
     const Status status = ParseHostList(list).status();
     ExpectFault(list, status, ErrorCode::kSpecInvalid, host);
@@ -527,6 +531,13 @@ TEST(DiscoveredHostsTest, HostThatComesAgainKeepsItsPlaceAndItsFirstLineCounts) 
   EXPECT_EQ(warning,
             "the discovery script prints host a twice, 'a:2' on line 1 and 'u@a:2' on line 3: "
             "using the first");
+}
+
+TEST(DiscoveredHostsTest, NamesThatDifferByCaseOrTheLastDotAreOneHost) {
+  EXPECT_EQ(Discovered("H1:2\nh1:2\nh1.:2"), (Hosts{{"H1", 2}}));
+  std::string warning;
+  ASSERT_TRUE(ParseDiscoveredHosts("H1:2\nh1:3", 4, &warning).ok());
+  EXPECT_NE(warning.find("'H1:2' on line 1 and 'h1:3' on line 2"), std::string::npos) << warning;
 }
 
 TEST(DiscoveredHostsTest, AClientIsNamedAsTheOneThatListsThem) {

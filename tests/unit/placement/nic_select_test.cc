@@ -151,6 +151,17 @@ TEST(SelectNicsTest, SaysThatTheUsersInterfaceIsDownOrHasNoAddress) {
              {"host a", "eth0 (no IPv4 address)"});
 }
 
+TEST(SelectNicsTest, SaysOfAHostWithIpv6AloneThatWorkersNeedIpv4) {
+  InterfaceFacts bare = Nic("eth0", "");
+  bare.addresses.clear();
+  const Status wanted = Select({{Lo(), Nic("eth0", "10.0.0.1")}, {Lo(), bare}}, {"eth0"}).status();
+  ExpectNone("eth0 wanted, IPv6 alone on b", wanted, {"host b", "no IPv4 address on eth0"});
+  EXPECT_NE(wanted.hint().find("IPv4"), std::string::npos) << wanted.hint();
+  const Status chosen = Select({{Lo(), Nic("eth0", "10.0.0.1")}, {Lo(), bare}}).status();
+  ExpectNone("IPv6 alone on b", chosen, {"host b", "no IPv4 address", "eth0 (no IPv4 address)"});
+  EXPECT_NE(chosen.hint().find("IPv4"), std::string::npos) << chosen.hint();
+}
+
 TEST(SelectNicsTest, TakesTheNameThatAllHostsHave) {
   const auto choices = Select({{Lo(), Nic("eth0", "10.0.0.1"), Nic("wlan0", "10.0.0.11")},
                                {Lo(), Nic("wlan1", "10.0.0.12"), Nic("eth0", "10.0.0.2")}});
