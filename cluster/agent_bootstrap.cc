@@ -16,6 +16,7 @@ constexpr std::string_view kAgentMark = "HVDRAY-AGENT/1 ";
 
 // The script must not contain ', \, ! or a newline: login shells treat them differently inside
 // single quotes.
+// Start-up files may have left no PATH worth the name.
 // fail: joins an error of several lines into one. It cleans up first, since echo may die of
 // SIGPIPE. A host that has the agent starts only one program, ls: with many hosts, each one costs.
 // So the user id comes from the kernel (from id only as a fallback), and the agent records its own
@@ -27,6 +28,7 @@ constexpr std::string_view kAgentMark = "HVDRAY-AGENT/1 ";
 // about its target.
 constexpr std::string_view kHelpers =
     "i=$1; p=$2; b=$3; t=; shift 3; unset CDPATH; w=$PWD; f=./agent-$i; "
+    "command -v ls >/dev/null 2>&1 || { PATH=$PATH${PATH:+:}/usr/bin:/bin; export PATH; }; "
     "clean() { [ -z \"$t\" ] || rm -f \"$t\"; }; "
     "fail() { clean; set -f; echo HVDRAY-FAILED/1 $*; exit 1; }; "
     "u=; if [ -r /proc/self/status ]; then while read -r q x u x; do [ \"$q\" = Uid: ] && break; "

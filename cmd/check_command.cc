@@ -139,13 +139,20 @@ int CheckCommand(const CommandLine& line) {
   files.home_of = HomesHere(plan.environment);
   files.load_cluster = &LoadClusterHosts;
   Result<CheckRequest> request = ResolveCheck(line.args, plan.environment, files);
-  if (!request.ok()) return Fail("check", request.status());
+  if (!request.ok()) {
+    const bool is_path = request.status().code() == ErrorCode::kFileUnreadable;
+    const Status gone = is_path ? CheckCurrentDirectory(plan) : Status();
+    return Fail("check", gone.ok() ? request.status() : gone);
+  }
   SetUpLog(request->run.spec);
   for (const std::string& warning : request->run.warnings) {
     Tell(LogLevel::kWarning, "hvdray check", warning);
   }
   if (const auto text = TextWanted(request->run)) return PrintOut("check", *text);
   plan.spec = request->run.spec;
+  if (plan.spec.working_directory->empty()) {
+    if (const Status gone = CheckCurrentDirectory(plan); !gone.ok()) return Fail("check", gone);
+  }
   if (const Status status = PlanCheck(*request, plan); !status.ok()) return Fail("check", status);
   return CheckHosts(*request, std::move(plan));
 }

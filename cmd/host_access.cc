@@ -114,9 +114,16 @@ Status CheckHostAccess(const JobSpec& spec) {
             "for example --launch-agent 'rsh {host}'"};
   }
   for (const HostSlots& host : *spec.hosts) HVDRAY_RETURN_IF_ERROR(CheckLogin(spec, host));
-  if (!spec.ssh_config_file->empty() && ::access(spec.ssh_config_file->c_str(), R_OK) != 0) {
-    return {ErrorCode::kFileUnreadable,
-            fmt::format("--ssh-config {}: {}", *spec.ssh_config_file, ::strerror(errno))};
+  if (!spec.ssh_config_file->empty()) {
+    struct stat info {};
+    const std::string& path = *spec.ssh_config_file;
+    const bool is_there = ::stat(path.c_str(), &info) == 0 && ::access(path.c_str(), R_OK) == 0;
+    // ssh takes a directory for an empty file.
+    const int error = is_there && S_ISDIR(info.st_mode) ? EISDIR : errno;
+    if (!is_there || error == EISDIR) {
+      return {ErrorCode::kFileUnreadable,
+              fmt::format("--ssh-config {}: {}", path, ::strerror(error))};
+    }
   }
   if (!spec.ssh_identity_file->empty()) return CheckIdentity(spec.ssh_identity_file);
   return {};

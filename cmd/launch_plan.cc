@@ -101,11 +101,17 @@ LaunchPlan BeginPlan(const CommandLine& line) {
   plan.began = line.began;
   if (line.sync_rules != nullptr) plan.sync_rules = *line.sync_rules;
   plan.began_wall = std::chrono::system_clock::now();
-  std::error_code no_directory;  // it may have been removed: workers then start elsewhere
+  std::error_code no_directory;  // it may have been removed: see CheckCurrentDirectory()
   plan.current_directory = std::filesystem::current_path(no_directory).string();
   plan.job_id = MakeJobId();
   plan.build = BuildName();
   return plan;
+}
+
+Status CheckCurrentDirectory(const LaunchPlan& plan) {
+  if (!plan.current_directory.empty()) return {};
+  return {ErrorCode::kUsage, "the current directory has been removed",
+          "cd to a directory that exists; cd . is enough if it was made anew"};
 }
 
 Status CheckOptionsOfRun(const JobSpec& spec) {

@@ -17,6 +17,9 @@ namespace hvdray {
 /// id, build.
 LaunchPlan BeginPlan(const CommandLine& line);
 
+/// kUsage when this process's directory has been removed, where relative paths lead nowhere.
+Status CheckCurrentDirectory(const LaunchPlan& plan);
+
 /// Checks what the options of run say about reaching hosts and about elastic jobs, before anything
 /// is opened. Errors: kUsage, kSpecInvalid, kFileUnreadable.
 Status CheckOptionsOfRun(const JobSpec& spec);

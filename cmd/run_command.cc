@@ -97,7 +97,11 @@ int RunCommand(const CommandLine& line) {
   Result<RunRequest> request =
       ResolveRun(line.args, plan.environment, files,
                  line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray);
-  if (!request.ok()) return Fail("run", request.status());
+  if (!request.ok()) {
+    const bool is_path = request.status().code() == ErrorCode::kFileUnreadable;
+    const Status gone = is_path ? CheckCurrentDirectory(plan) : Status();
+    return Fail("run", gone.ok() ? request.status() : gone);
+  }
   SetUpLog(request->spec);
   for (const std::string& warning : request->warnings) {
     if (!*request->spec.is_quiet) Warn(warning);
@@ -110,6 +114,9 @@ int RunCommand(const CommandLine& line) {
   plan.spec = std::move(request->spec);
   if (plan.spec.print_config->has_value()) {
     return PrintOut("run", PrintConfig(plan.spec, **plan.spec.print_config));
+  }
+  if (plan.spec.working_directory->empty()) {
+    if (const Status gone = CheckCurrentDirectory(plan); !gone.ok()) return Fail("run", gone);
   }
   if (*plan.spec.ray.is_wanted) return RunOnRay(plan, link);
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "wire/message.h"
 
 namespace hvdray::wire {
@@ -14,8 +15,23 @@ namespace {
 constexpr size_t kMaxSmallJson = size_t{64} << 10;
 // Capacity kept between frames; more would let one large value pin its memory.
 constexpr size_t kKeptCapacity = size_t{1} << 20;
+constexpr size_t kMaxForeignBytes = 128;  // of a line that is no frame
 
 Status Violation(std::string text) { return {ErrorCode::kProtocolError, std::move(text)}; }
+
+/// `bytes` stand where a frame should begin. Quotes the first line of a text.
+Status NoFrame(ByteView bytes) {
+  const ByteView line =
+      bytes.substr(0, std::min({bytes.find('\n'), bytes.find("HVDR"), kMaxForeignBytes}));
+  const bool is_text = std::ranges::none_of(line, [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\r' && c != '\x1b';
+  });
+  if (line.empty() || !is_text) return Violation("no frame begins here (wrong magic)");
+  return {ErrorCode::kProtocolError,
+          fmt::format("another program writes into its connection: '{}'", ShownText(line)),
+          "redirect what start-up files there (.bashrc) leave in the background: "
+          "CMD >/dev/null 2>&1 &"};
+}
 
 }  // namespace
 
@@ -107,7 +123,7 @@ std::optional<size_t> MaxBodyBytes(uint16_t type) {
 Result<FrameHeader> DecodeHeader(ByteView bytes) {
   HVDRAY_CHECK(bytes.size() >= kHeaderBytes);
   const char* at = bytes.data();
-  if (GetU32(at) != kMagic) return Violation("no frame begins here (wrong magic)");
+  if (GetU32(at) != kMagic) return NoFrame(bytes);
   const FrameHeader header{GetU16(at + 4), GetU16(at + 6), GetU32(at + 8), GetU32(at + 12)};
   const std::optional<size_t> limit = MaxBodyBytes(header.type);
   if (!limit) return Violation(fmt::format("unknown message type {}", header.type));
@@ -166,6 +182,7 @@ Result<std::optional<Frame>> FrameDecoder::Next() {
   if (!header_) {
     take(kHeaderBytes - buffer_.size());
     if (buffer_.size() < kHeaderBytes) return Outcome();
+    if (GetU32(buffer_.data()) != kMagic) take(kMaxForeignBytes);  // to be quoted
     HVDRAY_ASSIGN_OR_RETURN(header_, CheckedHeader(buffer_));
   }
   take(kHeaderBytes + header_->length - buffer_.size());

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,15 @@ std::vector<std::string> Counted(const std::vector<std::string>& words) {
     i = end;
   }
   return counted;
+}
+
+/// "a, b, c and 4 more".
+std::string Listed(const std::vector<std::string>& items) {
+  constexpr size_t kMost = 3;
+  const std::span<const std::string> shown = std::span(items).first(std::min(items.size(), kMost));
+  const size_t more = items.size() - shown.size();
+  return fmt::format("{}{}", fmt::join(shown, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
 class Authentication {
@@ -99,11 +109,16 @@ class Authentication {
 
   void OpenAgent() {
     if (settings_.identity_agent.empty()) return;
-    Result<SshAgent> agent = SshAgent::Connect(settings_.identity_agent, limit_);
+    const SshLimit patience = limit_.NoLaterThan(SshAgent::kPatience);
+    Result<SshAgent> agent = SshAgent::Connect(settings_.identity_agent, patience);
     Result<std::vector<SshAgentKey>> keys =
-        agent.ok() ? agent->Keys(limit_) : Result<std::vector<SshAgentKey>>(agent.status());
+        agent.ok() ? agent->Keys(patience) : Result<std::vector<SshAgentKey>>(agent.status());
     if (!keys.ok()) {
-      left_out_.push_back(keys.status().message());
+      const bool is_silent = keys.status().code() == ErrorCode::kConnectTimeout;
+      left_out_.push_back(is_silent
+                              ? fmt::format("ssh-agent {} (no answer)", settings_.identity_agent)
+                              : keys.status().message());
+      is_agent_silent_ = true;
       return;
     }
     agent_ = std::move(*agent);
@@ -139,6 +154,7 @@ class Authentication {
     }
     if (!identity.problem.ok()) {
       left_out_.push_back(identity.problem.message());
+      Suggest(identity.problem.hint());
     } else if (identity.facts.is_encrypted) {
       // If the agent has this key, it is tried there.
       if (HasAgentKey(identity.facts.public_blob)) return;
@@ -285,15 +301,15 @@ class Authentication {
 
   Status Failure(std::string_view last_words = {}) {
     for (const SshIdentity* identity : std::exchange(locked_, {})) {
-      left_out_.push_back(fmt::format("{} (encrypted and not in the agent: ssh-add {})",
-                                      identity->path, identity->path));
+      left_out_.push_back(fmt::format("{} (encrypted and not in the agent)", identity->path));
+      Suggest("ssh-add " + identity->path);
     }
+    if (is_agent_silent_) Suggest("SSH_AUTH_SOCK (or IdentityAgent) names that agent: renew it");
     std::sort(left_out_.begin(), left_out_.end());
     left_out_.erase(std::unique(left_out_.begin(), left_out_.end()), left_out_.end());
     std::string text = fmt::format("authentication as {} failed: ", settings_.user);
-    text += tried_.empty() ? "no key to try"
-                           : fmt::format("tried {}", fmt::join(Counted(tried_), ", "));
-    if (!left_out_.empty()) text += fmt::format("; skipped {}", fmt::join(left_out_, ", "));
+    text += tried_.empty() ? "no key to try" : fmt::format("tried {}", Listed(Counted(tried_)));
+    if (!left_out_.empty()) text += fmt::format("; skipped {}", Listed(left_out_));
     if (!last_words.empty()) text += fmt::format("; {}", last_words);
     const std::string methods =
         last_words.empty() ? session_.AuthenticationMethods(settings_.user, limit_) : "";
@@ -301,10 +317,27 @@ class Authentication {
     if (is_ssh_better_) {
       return {ErrorCode::kNotSupported, std::move(text), "--ssh-transport openssh"};
     }
-    return {ErrorCode::kAuthenticationFailed, std::move(text),
-            fmt::format("ssh-copy-id {}{}@{}, or name the right key with -i",
-                        settings_.port == 22 ? "" : fmt::format("-p {} ", settings_.port),
-                        settings_.user, settings_.host_name)};
+    return {ErrorCode::kAuthenticationFailed, std::move(text), Hint(methods)};
+  }
+
+  /// `methods`: those of the host, if known.
+  std::string Hint(const std::string& methods) const {
+    if (!remedy_.empty()) return remedy_;
+    if (!settings_.allows_public_key) {
+      return "the SSH configuration forbids keys for this host (PubkeyAuthentication, "
+             "PreferredAuthentications)";
+    }
+    if (!methods.empty() && methods.find("publickey") == std::string::npos) {
+      return "this host takes no keys: start hvdray at a terminal, where it can ask";
+    }
+    return fmt::format("ssh-copy-id {}{}@{}, or name the right key with -i",
+                       settings_.port == 22 ? "" : fmt::format("-p {} ", settings_.port),
+                       settings_.user, settings_.host_name);
+  }
+
+  /// Of several keys that could not be tried, the first counts.
+  void Suggest(std::string remedy) {
+    if (remedy_.empty()) remedy_ = std::move(remedy);
   }
 
   SshSession& session_;
@@ -319,6 +352,8 @@ class Authentication {
   std::vector<std::string> tried_blobs_;
   std::vector<const SshIdentity*> locked_;  // in identities_: encrypted and in no agent
   int refusals_ = 0;
+  std::string remedy_;  // for a key that could not be tried
+  bool is_agent_silent_ = false;
   bool is_declined_ = false;  // the user gave no answer
   bool is_ssh_better_ = false;
   bool is_in_ = false;

@@ -195,6 +195,74 @@ def test_noisy_shell_files_do_no_harm(remote, hosts):
     assert (result.returncode, lines_of(result)) == (0, ["fine"]), result.stderr
 
 
+@pytest.fixture
+def bashrc(hosts):
+    """Writes ~/.bashrc of a host for one test: bashrc(name, text)."""
+    before = {}
+
+    def write(name, text):
+        path = home_of(hosts, name) / ".bashrc"
+        before.setdefault(path, path.read_text() if path.exists() else None)
+        path.write_text(text)
+
+    yield write
+    for path, text in before.items():
+        path.unlink() if text is None else path.write_text(text)
+
+
+def test_late_words_of_a_start_up_file_are_quoted_with_their_cause(remote, hosts, bashrc):
+    go = home_of(hosts, "h1") / "go"
+    go.unlink(missing_ok=True)
+    bashrc("h1", "(while [ ! -e ~/go ]; do sleep 0.05; done; echo late words of a job) &\n")
+    result = remote("-H", "h1:1", "--", "sh", "-c", "touch ~/go; exec sleep 600")
+    go.unlink()
+    assert result.returncode == 125, result.stderr
+    assert "'late words of a job'" in result.stderr and "HVD-E0207" in result.stderr
+    assert "background" in result.stderr and ".bashrc" in result.stderr
+
+
+@pytest.mark.parametrize("transport", ["libssh2", "openssh"])
+def test_a_start_up_file_that_leaves_no_path_does_no_harm(remote, hosts, bashrc, transport):
+    bashrc("h6", "export PATH=/no/such/place\n")
+    for path in staged(hosts, "h6"):
+        path.unlink()
+    result = remote("-H", "h6:1", "--ssh-transport", transport, "--", "hostname")
+    assert (result.returncode, lines_of(result)) == (0, ["h6"]), result.stderr
+
+
+@pytest.mark.parametrize("transport", ["libssh2", "openssh"])
+def test_words_of_a_start_up_file_are_no_refused_login(remote, bashrc, transport):
+    bashrc("h1", "echo 'git@example.org: Permission denied (publickey).' >&2; exit 3\n")
+    result = remote("-H", "h1:1", "--ssh-transport", transport, "--", "true")
+    assert result.returncode == 125, result.stderr
+    assert "HVD-E0203" in result.stderr and "code 3" in result.stderr, result.stderr
+    assert "ssh-copy-id" not in result.stderr and "-i" not in result.stderr.split("hint")[1]
+
+
+def test_a_current_directory_that_is_gone_is_told(hvdray, tmp_path):
+    for words in (["-np", "1", "--", "true"], ["-f", "job.yaml"]):
+        result = subprocess.run(
+            ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", hvdray.binary, "run", *words],
+            cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2, result.stderr
+        assert "current directory has been removed" in result.stderr, result.stderr
+
+
+def test_a_hardened_sshd_is_reached_without_being_asked_for(remote, hosts):
+    config = hosts.folder("h6") / "sshd_config"
+    before = config.read_text()
+    config.write_text("Ciphers aes256-ctr\nMACs hmac-sha2-512-etm@openssh.com\n" + before)
+    hosts.stop_sshd("h6")
+    hosts.start_sshd("h6")
+    try:
+        result = remote("-H", "h1:1,h6:1", "--", "hostname")
+    finally:
+        config.write_text(before)
+        hosts.stop_sshd("h6")
+        hosts.start_sshd("h6")
+    assert (result.returncode, lines_of(result)) == (0, ["h1", "h6"]), result.stderr
+
+
 def test_shell_files_cannot_move_the_cursor(remote, hosts):
     profile = home_of(hosts, "h1") / ".bashrc"
     before = profile.read_text() if profile.exists() else None

@@ -235,6 +235,15 @@ TEST_P(BootstrapShellTest, WithoutAHomeThatIsSaid) {
   EXPECT_TRUE(NamesFacts(outcome.text, {"HVDRAY-FAILED/1", "home", "/nowhere"})) << outcome.text;
 }
 
+TEST_P(BootstrapShellTest, AStartUpFileThatLeavesNoPathDoesNoHarm) {
+  if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
+  const std::string before = "PATH=/no/such/place; export PATH; ";
+  const Outcome outcome =
+      Run({builds_.stage_id(), directory_ / "cache", "", {"it", "runs"}}, false, before);
+  EXPECT_TRUE(outcome.how.ok()) << outcome.how.ToString() << outcome.text;
+  EXPECT_TRUE(outcome.text.ends_with("it runs\n")) << outcome.text;
+}
+
 TEST_P(BootstrapShellTest, AnAgentThatIsInstalledIsTakenAsItIs) {
   if (!has_shell_) GTEST_SKIP() << GetParam() << " is not installed";
   const Outcome outcome = Run({builds_.stage_id(), directory_ / "cache", "/bin/echo", {"hello"}});

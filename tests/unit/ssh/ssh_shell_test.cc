@@ -95,8 +95,32 @@ TEST_F(SshShellTest, KeysAreNotTriedWhereTheConfigurationForbidsThem) {
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(Has(status, "no key to try")) << status.message();
-  EXPECT_TRUE(status.hint().starts_with(fmt::format("ssh-copy-id -p {} ", sshd.port())))
-      << status.hint();
+  EXPECT_NE(status.hint().find("PubkeyAuthentication"), std::string::npos) << status.hint();
+}
+
+TEST_F(SshShellTest, AnAgentThatNeverAnswersIsNamedAndDoesNotCostTheLogin) {
+  const LoopbackSshd sshd;
+  const std::string path = directory_ / "silent";
+  const UniqueFd silent(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = UnixAddress(path).value();
+  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(silent.get(), 8), 0);
+  Configure(sshd, "IdentityAgent " + path);
+  EXPECT_EQ(Output("echo in"), "in\n") << "the key file is enough";
+  shell_.reset();
+  Configure(sshd.port(), directory_ / "none", "IdentityAgent " + path);
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed) << status.ToString();
+  EXPECT_TRUE(Has(status, "ssh-agent " + path + " (no answer)")) << status.message();
+  EXPECT_NE(status.hint().find("SSH_AUTH_SOCK"), std::string::npos) << status.hint();
+}
+
+TEST_F(SshShellTest, AHostThatTakesNoKeysGetsNoHintAboutKeys) {
+  const LoopbackSshd sshd("PubkeyAuthentication no\nPasswordAuthentication yes");
+  Configure(sshd);
+  const Status status = RunToFail();
+  EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
+  EXPECT_EQ(status.hint().find("ssh-copy-id"), std::string::npos) << status.hint();
 }
 
 TEST_F(SshShellTest, AChangedHostKeyIsRefusedByFileAndLine) {
@@ -128,7 +152,8 @@ TEST_F(SshShellTest, AWrongKeyIsNamedInTheError) {
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
   EXPECT_TRUE(Has(status, "tried " + (directory_ / "wrong"))) << status.message();
   EXPECT_TRUE(NamesFacts(status.message(), {"host accepts", "publickey"})) << status.message();
-  EXPECT_NE(status.hint().find("ssh-copy-id"), std::string::npos);
+  EXPECT_TRUE(status.hint().starts_with(fmt::format("ssh-copy-id -p {} ", sshd.port())))
+      << status.hint();
 }
 
 TEST_F(SshShellTest, TheSecondKeyIsTriedWhenTheFirstIsRefused) {
@@ -176,8 +201,8 @@ TEST_F(SshShellTest, AnEncryptedKeyNeedsAnAgentAndWorksWithOne) {
   Configure(sshd.port(), directory_ / "locked");
   const Status status = RunToFail();
   EXPECT_EQ(status.code(), ErrorCode::kAuthenticationFailed);
-  EXPECT_TRUE(NamesFacts(status.message(), {"locked", "encrypted", "agent", "ssh-add"}))
-      << status.message();
+  EXPECT_TRUE(NamesFacts(status.message(), {"locked", "encrypted", "agent"})) << status.message();
+  EXPECT_EQ(status.hint(), "ssh-add " + (directory_ / "locked"));
 
   const LoopbackAgent agent;
   agent.Add(directory_ / "locked", "secret");
@@ -204,7 +229,9 @@ TEST_F(SshShellTest, AKeyThatOthersCanReadIsRefusedAsSshDoes) {
   const std::string key = sshd.directory() / "client";
   ::chmod(key.c_str(), 0640);
   Configure(sshd);
-  EXPECT_TRUE(Has(RunToFail(), "mode 0640")) << "skipped, and reported";
+  const Status skipped = RunToFail();
+  EXPECT_TRUE(Has(skipped, "mode 0640")) << skipped.message();
+  EXPECT_EQ(skipped.hint(), "chmod 600 " + key);
   options_.overrides.identity_file = key;
   shell_.reset();
   const Status status = RunToFail();

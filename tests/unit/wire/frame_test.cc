@@ -144,6 +144,18 @@ TEST(FrameDecoderTest, HeaderIsJudgedAsSoonAsItIsThere) {
   EXPECT_EQ(decoder.BufferedBytes(), 0u);
 }
 
+TEST(FrameDecoderTest, TextBetweenFramesIsQuoted) {
+  const std::string noise = "late words of a background job\n";
+  const std::string bytes = HeaderOf(kHeartbeat, 0) + noise + HeaderOf(kHeartbeat, 0);
+  for (size_t step = 1; step <= bytes.size(); ++step) {
+    FrameDecoder decoder(kMaxAgentHello);
+    const Status error = Bodies(decoder, bytes, step).status();
+    EXPECT_EQ(error.code(), ErrorCode::kProtocolError);
+    EXPECT_NE(error.message().find("'late words of"), std::string::npos) << error.message();
+    EXPECT_NE(error.hint().find("background"), std::string::npos) << error.hint();
+  }
+}
+
 TEST(FrameDecoderTest, StaysInErrorAndTakesNothingMore) {
   FrameDecoder decoder(kMaxAgentHello);
   EXPECT_FALSE(Bodies(decoder, "HTTP/1.1 200 OK\r\n\r\n", 100).ok());
