@@ -39,8 +39,8 @@ constexpr char kCheckOwner[] =
 constexpr size_t kMaxBytes = size_t{64} << 10;  // kept of the output of a login shell or ssh
 constexpr int kPatienceMs = 1000;               // for ssh to notice that its stdin is closed
 
-/// Whether ssh takes the path as it is: in -L, a colon ends it, and % and $ may stand for something
-/// else.
+/// Whether ssh takes the path as it is: in its -L, a colon ends it, and % and $ may stand for
+/// something else.
 bool IsPlain(std::string_view path) {
   return path.starts_with('/') && path.find_first_of(":%$\\") == std::string_view::npos;
 }
@@ -181,12 +181,11 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
                                                    const std::string& host, const TunnelEnds& ends,
                                                    Duration limit) {
   const TimePoint deadline = std::chrono::steady_clock::now() + limit;
-  HVDRAY_RETURN_IF_ERROR(UnixAddress(ends.socket_path).status());
-  if (!IsPlain(ends.socket_path)) {
+  if (!UnixAddress(ends.socket_path).ok() || !IsPlain(ends.socket_path)) {
     return Status(
         ErrorCode::kFileUnwritable,
         fmt::format("{}: ssh cannot take this path for a tunnel", ShownText(ends.socket_path)),
-        "set TMPDIR to a directory without : % $ and \\ in its name");
+        "set TMPDIR to a directory with a short path, without : % $ and \\");
   }
   OpensshOptions forwarding = ssh;
   const bool is_v6 = ends.remote_address.find(':') != std::string::npos;
