@@ -189,8 +189,8 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
   }
   OpensshOptions forwarding = ssh;
   const bool is_v6 = ends.remote_address.find(':') != std::string::npos;
-  forwarding.local_forwards = {fmt::format(is_v6 ? "{}:[{}]:{}" : "{}:{}:{}", ends.socket_path,
-                                           ends.remote_address, ends.remote_port)};
+  const std::string there = is_v6 ? "[" + ends.remote_address + "]" : ends.remote_address;
+  forwarding.local_forwards = {fmt::format("{}:{}:{}", ends.socket_path, there, ends.remote_port)};
   Result<std::unique_ptr<SshTunnel>> tunnel =
       Start(OpensshArgv(forwarding, host, RemoteText(ends)), ends.socket_path, ssh.proxy);
   Status ready = tunnel.ok() ? (*tunnel)->WaitReady(deadline) : tunnel.status();
