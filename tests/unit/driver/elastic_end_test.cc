@@ -229,7 +229,7 @@ TEST(ElasticEndTest, WhoHasToBeKilledAfterTheGraceIsNamed) {
   policy.grace = seconds(7);
   ElasticJob job(policy, {{"a", 2}}, world);
   job.Feed(event::UserSignal{SIGTERM});
-  job.Settle();
+  job.Advance(seconds(8));
   ASSERT_TRUE(job.has_finished());
   ExpectSays(KilledAfterGrace(job.verdict().workers).message(), {"7 s", "ranks 0,1"});
 }
@@ -478,7 +478,7 @@ TEST(ElasticGangTest, ItIsRestartedForMoreSlotsOnlyOnceTheseAreListedForLong) {
   job.Find({{"a", 2}, {"b", 2}});  // more slots, which are new, too
   job.Advance(milliseconds(1900));
   EXPECT_EQ(job.generation(), 1u);
-  job.Advance(milliseconds(100));
+  job.Advance(milliseconds(200));
   EXPECT_EQ(job.generation(), 2u);
   EXPECT_EQ(job.size(), 4);
 }
@@ -526,6 +526,7 @@ TEST(ElasticGangTest, WhatComesBackAfterALossDoesNotCount) {
   policy.cooldown = CooldownRange{seconds(1), seconds(2)};
   ElasticJob job(policy, {{"a", 1}, {"b", 1}});
   job.CutOff("b");
+  job.machine("b").is_up = true;
   job.Advance(seconds(5));
   EXPECT_FALSE(job.has_finished());
   EXPECT_EQ(job.size(), 2) << "it is back";
