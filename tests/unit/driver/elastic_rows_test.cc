@@ -94,7 +94,9 @@ TEST(ElasticRowsTest, Row3ANoticeIsRepeatedWithRisingTimestampsUntilTheGangComes
 TEST(ElasticRowsTest, Row4NothingIsPublishedBeforeEveryOldWorkerIsParkedOrDead) {
   ElasticWorld world;
   world.ignores_sigterm_of_10 = 10;
-  ElasticJob job(Workers(4, 2), {{"a", 2}, {"b", 2}}, world);
+  ElasticPolicy policy = Workers(4, 2);
+  policy.grace = seconds(5);
+  ElasticJob job(policy, {{"a", 2}, {"b", 2}}, world);
   job.Fail("b", 0);
   job.ParkAll("a");
   job.Advance(seconds(4));
@@ -105,7 +107,9 @@ TEST(ElasticRowsTest, Row4NothingIsPublishedBeforeEveryOldWorkerIsParkedOrDead) 
 }
 
 TEST(ElasticRowsTest, Row4AHostThatDoesNotReportWhatItWasToldToStopIsGivenUp) {
-  ElasticJob job(Workers(3, 1), {{"a", 1}, {"b", 2}});
+  ElasticPolicy policy = Workers(3, 1);
+  policy.grace = seconds(5);
+  ElasticJob job(policy, {{"a", 1}, {"b", 2}});
   job.machine("b").is_stuck_in_stop = true;
   job.Fail("b", 0);
   job.ParkAll("a");
