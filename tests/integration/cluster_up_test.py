@@ -216,6 +216,28 @@ def test_a_failing_step_is_told_and_the_next_run_goes_on_there(cluster):
     cluster.write()
 
 
+def test_file_mounts_arrive_as_rsync_would_bring_them(cluster):
+    source = cluster.folder / "mounted"
+    for name in (".git/HEAD", "data/x", "sub/logs/a.log", "sub/logs/b.txt", "keep/.rules", "keep/c.tmp"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("*.tmp\n")
+    excludes = ["data/**", "logs/*.log"]
+    copy = cluster.folder / "copy"
+    subprocess.run(["rsync", "-a", *[f"--exclude={pattern}" for pattern in excludes], "--filter=dir-merge,- .rules",
+                    f"{source}/", copy], check=True)
+    wanted = sorted(path.relative_to(copy) for path in copy.rglob("*"))
+    home = cluster.home("h1")
+    (home / "lib").mkdir()
+    cluster.write(name="mounts.yaml", cluster_name=f"{NAME}-mounts", setup=("exit 7",), workers=(), rsync_exclude=json.dumps(excludes), rsync_filter="[.rules]",
+                  file_mounts=json.dumps({"~/all": str(source), "~/lib": str(cluster.folder / "settings.txt"),
+                                          "~/new/": str(cluster.folder / "settings.txt")}))
+    result = cluster.up(file="mounts.yaml", code=125)
+    assert "exit 7" in result.stdout, result.stdout + result.stderr
+    assert sorted(path.relative_to(home / "all") for path in (home / "all").rglob("*")) == wanted
+    for folder in ("lib", "new"):
+        assert (home / folder / "settings.txt").read_text() == "first\n"
+
+
 def test_up_starts_ray_on_every_node(cluster):
     cluster.clear_logs()
     result, events, report = cluster.told("up")
