@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -27,6 +28,15 @@ ErrorCode CodeOf(const wire::ExitStatus& status) {
   if (status.stage == wire::ExecStage::kNone) return ErrorCode::kWorkerFailed;
   if (status.stage != wire::ExecStage::kExec) return ErrorCode::kWorkerStartFailed;
   return ExitCodeOf(status) == 127 ? ErrorCode::kCommandNotFound : ErrorCode::kCommandNotExecutable;
+}
+
+std::string HintOf(const wire::ExitStatus& status) {
+  if (status.stage != wire::ExecStage::kDirectory) return {};
+  // The agent's errno for a directory that other users can fill.
+  if (status.error == EPERM) {
+    return "start where nobody else can write: --sync .:TARGET, or --cwd DIR";
+  }
+  return "copy your directory to the hosts: --sync ., or name one that all have: --cwd DIR";
 }
 
 constexpr int kNobodyToBlame = 1;
@@ -172,7 +182,7 @@ Cause WorkerFailedCause(const WorkerRecord& worker, uint32_t restarts) {
   return {.kind = CauseKind::kWorkerFailed,
           .exit_code = ExitCodeOf(worker),
           .origin = has_run ? ExitOrigin::kWorker : ExitOrigin::kHvdray,
-          .error = {CodeOf(status), std::move(text)}};
+          .error = {CodeOf(status), std::move(text), HintOf(status)}};
 }
 
 Cause HostLostCause(Status error) {

@@ -359,11 +359,6 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
 std::string FailureHint(const Verdict& verdict, std::span<const std::string> last_lines,
                         const ClosingStyle& style) {
   const WorkerRecord& worker = *verdict.first_failure;
-  if (worker.status && worker.status->stage == wire::ExecStage::kDirectory) {
-    return worker.status->error == EPERM
-               ? "start where nobody else can write: --sync .:TARGET, or --cwd DIR"
-               : "copy your directory to the hosts: --sync ., or name one that all have: --cwd DIR";
-  }
   if (worker.status && worker.status->stage == wire::ExecStage::kExec) {
     if (worker.status->error == ELIBACC && !style.interpreter.empty()) {
       return InterpreterHint(style.command, style.interpreter);

@@ -128,6 +128,17 @@ assert error.hint.startswith("it is in /run/mine on h1, where others may write")
             hosts.run(["rm", "-rf", "/run/mine", "/run/team", "/run/taken"], on=place, check=True)
 
 
+def test_a_folder_that_a_host_lacks_is_an_error_that_says_what_helps(programs, hosts):
+    hosts.run(["mkdir", "-p", "/run/only-here"], on="launcher", check=True)
+    programs.run("""
+os.chdir("/run/only-here")
+error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, num_proc=1, hosts="h1:1"))
+assert error.code == "HVD-E0308" and "working directory" in str(error) and "sync" in error.hint, (error, error.hint)
+assert hvdray.run(os.getcwd, num_proc=1, hosts="h1:1", options={"sync": "."}) == ["/run/only-here"]
+""")
+    hosts.run(["rm", "-rf", "/run/only-here"], on="h1", check=True)
+
+
 class Hosts(Place):
     def __init__(self, hosts):
         super().__init__()

@@ -37,6 +37,12 @@ TEST(CauseTest, BlamesTheWorkerOnlyForWhatItDidItself) {
   worker.status->stage = wire::ExecStage::kFork;
   EXPECT_EQ(WorkerFailedCause(worker, 0).origin, ExitOrigin::kHvdray);
   EXPECT_EQ(WorkerFailedCause(worker, 0).exit_code, 125);
+  EXPECT_EQ(WorkerFailedCause(worker, 0).error.hint(), "");
+  worker.status->stage = wire::ExecStage::kDirectory;
+  for (const auto& [error, hint] : {std::pair(ENOENT, "--sync ."), {EPERM, "--sync .:TARGET"}}) {
+    worker.status->error = error;
+    EXPECT_NE(WorkerFailedCause(worker, 0).error.hint().find(hint), std::string::npos);
+  }
 }
 
 TEST(CauseTest, CountsRestartsInWords) {
