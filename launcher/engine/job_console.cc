@@ -215,6 +215,7 @@ JobOutputOptions OutputOptionsOf(const JobSpec& spec) {
   options.is_timestamped = *spec.is_timestamped;
   options.directory = *spec.output_directory;
   options.np = *spec.np;
+  options.asking_worker = spec.stdin_rank->value_or(-1);
   return options;
 }
 

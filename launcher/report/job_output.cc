@@ -170,6 +170,12 @@ size_t JobOutput::Render(ConsoleItem& item, std::string& text) {
     return 0;
   }
   const bool is_restart = item.kind == ConsoleItem::Kind::kRestart;
+  const std::pair<int, StreamId> writer(item.rank, item.stream);
+  const bool is_answered = !item.bytes.empty() && !is_restart && stream.tagger.is_line_begun();
+  if (is_answered && last_writer_ != writer && ConsoleOf(item.stream).is_terminal()) {
+    // Others wrote after its question: the rest begins a line on the terminal, though not in files.
+    stream.tagger.RepeatTag(Stamp(), text);
+  }
   const size_t begin = text.size();
   size_t owned = stream.tagger.held_bytes();
   if (!is_restart) {
@@ -181,6 +187,7 @@ size_t JobOutput::Render(ConsoleItem& item, std::string& text) {
   const bool is_over = is_restart || item.is_end;
   const bool is_cut = is_over && stream.tagger.Finish(Stamp(), text);
   if (item.kind == ConsoleItem::Kind::kPartial) stream.tagger.PassHeld(Stamp(), text);
+  if (text.size() > begin) last_writer_ = writer;
   const size_t held = stream.tagger.held_bytes();
   if (directory_ != nullptr) {
     OnFileDamaged(directory_->Append(stream.place, item.stream, ByteView(text).substr(begin)));
@@ -198,14 +205,16 @@ size_t JobOutput::Render(ConsoleItem& item, std::string& text) {
   return owned - held;
 }
 
-// Only on a terminal, and only if no other worker's line can come between.
+// Only on a terminal, and only of one worker: lines of several would cut each other.
 void JobOutput::AwaitRestOfLine(int rank, StreamId id) {
-  if (workers_.size() != 1 || !ConsoleOf(id).is_terminal() || partial_line_.is_active()) return;
-  partial_line_ = loop_.After(kPartialLineDelay, [this, rank] {
+  if (!MayBeAsking(rank) || !ConsoleOf(id).is_terminal() || partial_line_.is_active()) return;
+  partial_line_ = loop_.After(kPartialLineDelay, [this] {
     partial_line_.Cancel();
-    if (workers_.size() != 1) return;
-    for (const StreamId stream : {StreamId::kStdout, StreamId::kStderr}) {
-      ConsoleOf(stream).Push({ConsoleItem::Kind::kPartial, rank, stream, {}, false});
+    for (const auto& [worker, streams] : workers_) {
+      if (!MayBeAsking(worker)) continue;
+      for (const StreamId stream : {StreamId::kStdout, StreamId::kStderr}) {
+        ConsoleOf(stream).Push({ConsoleItem::Kind::kPartial, worker, stream, {}, false});
+      }
     }
   });
 }

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/loop.h"
@@ -33,7 +34,9 @@ struct JobOutputOptions {
   bool is_timestamped = false;
   std::string directory;  ///< --output-filename; empty: none.
   int np = 1;             ///< As asked for: sets the width of rank directories' names.
-  int stdout_fd = 1;      ///< Not owned; open as long as the JobOutput lives.
+  /// The worker that our stdin goes to: its unfinished lines may be questions. -1: none.
+  int asking_worker = -1;
+  int stdout_fd = 1;  ///< Not owned; open as long as the JobOutput lives.
   int stderr_fd = 2;
   /// A plain file that takes both as records (launcher/report/stream_file.h) instead; -1: none. Not
   /// owned.
@@ -134,6 +137,9 @@ class JobOutput {
   Worker& WorkerOf(int rank, std::string_view host = {});
   Console::Handlers HandlersOf(wire::StreamId id);
   size_t Render(ConsoleItem& item, std::string& text);
+  bool MayBeAsking(int worker) const {
+    return workers_.size() == 1 || worker == options_.asking_worker;
+  }
   void AwaitRestOfLine(int rank, wire::StreamId id);
   std::string_view Stamp();
   void OnTrouble(wire::StreamId console, OutputSink::Outcome outcome, int error);
@@ -150,6 +156,7 @@ class JobOutput {
   std::unique_ptr<Console> err_;  // Null: stderr is the same file as stdout and shares its queue.
   bool is_stderr_terminal_ = false;
   std::map<int, Worker> workers_;
+  std::pair<int, wire::StreamId> last_writer_{-1, wire::StreamId::kStdout};  // of an item with text
   size_t queued_bytes_ = 0;
   std::time_t stamp_time_ = -1;
   std::string stamp_;

@@ -118,13 +118,15 @@ std::string StampText(const std::tm& local_time) {
   return std::string(text, std::min(end.size, sizeof text));
 }
 
+void LineTagger::RepeatTag(std::string_view stamp, std::string& out) const {
+  out.append(stamp);
+  // Horovod has no separator because its tag begins with '['.
+  if (tag_.empty() && !stamp.empty()) out += ' ';
+  out.append(tag_);
+}
+
 void LineTagger::BeginLine(std::string_view stamp, std::string& out) {
-  if (!is_line_begun_) {
-    out.append(stamp);
-    // Horovod has no separator because its tag begins with '['.
-    if (tag_.empty() && !stamp.empty()) out += ' ';
-    out.append(tag_);
-  }
+  if (!is_line_begun_) RepeatTag(stamp, out);
   if (!held_.empty()) {
     out.append(held_);
     held_.clear();

@@ -77,6 +77,11 @@ class LineTagger {
   /// was open.
   bool Finish(std::string_view stamp, std::string& out);
 
+  /// Appends what stands before a line, for the rest of the open one.
+  void RepeatTag(std::string_view stamp, std::string& out) const;
+  /// A piece of the open line was passed on.
+  bool is_line_begun() const { return is_line_begun_; }
+
   /// Takes effect with the next line.
   void SetTag(std::string tag) { tag_ = std::move(tag); }
 

@@ -65,16 +65,18 @@ def test_unfinished_last_lines_of_several_ranks_do_not_run_into_each_other(hvdra
 
 ASKS = python_script("""
 import os, sys
-rank = int(os.environ["HOROVOD_RANK"])
+if int(os.environ["HOROVOD_RANK"]) != int(os.environ["ASKED"]):
+    sys.exit()
 sys.stdout.write("(Pdb) ")
 sys.stdout.flush()
 sys.stdout.write("got " + sys.stdin.readline())
 """)
 
 
-def test_a_question_of_the_only_rank_is_shown_before_its_answer(hvdray, script):
+@pytest.mark.parametrize("size, asked", [(1, 0), (3, 1)])
+def test_a_question_of_the_rank_that_is_typed_to_is_shown_before_its_answer(hvdray, script, size, asked):
     master, slave = pty.openpty()
-    job = hvdray.job("-np", "1", "--stdin", "0", "--", script("asks", ASKS),
+    job = hvdray.job("-np", size, "--stdin", asked, "-x", f"ASKED={asked}", "--", script("asks", ASKS),
                      stdin=subprocess.PIPE, stdout=slave)
     os.close(slave)
     shown = b""
@@ -88,7 +90,7 @@ def test_a_question_of_the_only_rank_is_shown_before_its_answer(hvdray, script):
     while not shown.endswith(b"\n"):  # what was written in one piece may come in several
         shown += os.read(master, 4096)
     os.close(master)
-    assert shown == b"[0]<stdout>:(Pdb) got c\r\n"
+    assert shown == b"[%d]<stdout>:(Pdb) got c\r\n" % asked
 
 
 def test_stderr_stays_on_stderr(hvdray):

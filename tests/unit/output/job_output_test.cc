@@ -344,6 +344,38 @@ TEST_F(JobOutputTerminalTest, AQuestionOfTheOnlyRankIsShownAndItsCreditReturned)
   EXPECT_EQ(ReadAvailable(master_.get()), "[0]<stdout>:(Pdb)\n[0]<stderr>:x\n");
 }
 
+TEST_F(JobOutputTerminalTest, AQuestionOfTheRankThatIsTypedToIsShownAmongOthers) {
+  JobOutputOptions options = Options();
+  options.stdout_fd = options.stderr_fd = slave_.get();
+  options.asking_worker = 1;
+  const auto output = Open(options);
+  output->OnOutput(0, StreamId::kStdout, "zero\nhalf", false);
+  output->OnOutput(1, StreamId::kStdout, "name? ", false);
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return consumed_[1] == 6; }));
+  EXPECT_EQ(ReadAvailable(master_.get()), "[0]<stdout>:zero\n[1]<stdout>:name? ");
+  output->OnOutput(0, StreamId::kStdout, " done\n", false);
+  EXPECT_EQ(ReadAvailable(master_.get()), "\n[0]<stdout>:half done\n");
+  output->OnOutput(1, StreamId::kStdout, "hello\n", false);
+  EXPECT_EQ(ReadAvailable(master_.get()), "[1]<stdout>:hello\n");
+}
+
+TEST_F(JobOutputTerminalTest, FilesKeepTheLineOfAQuestionWhole) {
+  const TempDirectory directory;
+  JobOutputOptions options = Options();
+  options.stdout_fd = options.stderr_fd = slave_.get();
+  options.asking_worker = 0;
+  options.np = 2;
+  options.tag = TagOutput::kNone;
+  options.directory = directory / "out";
+  const auto output = Open(options);
+  output->OnOutput(0, StreamId::kStdout, "name? ", false);
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return consumed_[0] == 6; }));
+  output->OnOutput(1, StreamId::kStdout, "one\n", false);
+  output->OnOutput(0, StreamId::kStdout, "hello\n", false);
+  EXPECT_TRUE(Drain(*output).ok());
+  EXPECT_EQ(ReadFile(directory / "out/rank.0/stdout").value_or(""), "name? hello\n");
+}
+
 TEST_F(JobOutputTerminalTest, PartsOfLinesOfSeveralRanksWaitForTheirEnds) {
   JobOutputOptions options = Options();
   options.stdout_fd = options.stderr_fd = slave_.get();
