@@ -266,12 +266,16 @@ void StartChild(Loop& loop, std::string name, const std::vector<std::string>& co
   loop.Post([start, done = std::move(done)] { done(std::move(*start)); });
 }
 
+int SpawnTied(const std::vector<std::string>& command, int in, int out, int err, pid_t& pid) {
+  return ForkTied(pid, {ExecArray(command).data(), in, out, err, -1, 0});
+}
+
 Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int out, int err,
                            ChildEnd end) {
   Helper helper;
   const int error = end == ChildEnd::kItself
                         ? SpawnApart(ApartAs::kSession, command, in, out, err, helper.pid)
-                        : ForkTied(helper.pid, {ExecArray(command).data(), in, out, err, -1, 0});
+                        : SpawnTied(command, in, out, err, helper.pid);
   if (error != 0) {
     return Status(ErrorCode::kAgentStartFailed,
                   fmt::format("{}: {}", command.front(), ::strerror(error)));

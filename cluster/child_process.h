@@ -82,6 +82,10 @@ struct Helper {
   UniqueFd pidfd;  ///< Readable once it has ended.
 };
 
+/// As SpawnHelper() with kDropped, for a caller that reaps the child itself: sets `pid` and returns
+/// 0, or an errno.
+int SpawnTied(const std::vector<std::string>& command, int in, int out, int err, pid_t& pid);
+
 /// Starts `command` (argv; the first word is looked up in PATH unless it contains a slash) in its
 /// own session with default signals, so signals of the terminal reach the launcher only. The child
 /// has no other open descriptor of ours. `in`, `out`, `err`: become its stdin, stdout and stderr;

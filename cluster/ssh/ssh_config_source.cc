@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cluster/child_process.h"
 #include "cluster/ssh/ssh_agent.h"
 #include "cluster/ssh/ssh_identity.h"
 
@@ -149,10 +150,9 @@ Result<std::optional<ProgramEnd>> RunProgram(const std::vector<std::string>& arg
   HVDRAY_ASSIGN_OR_RETURN(Pipe err, MakePipe());
   const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!in.is_valid()) return ErrnoStatus("/dev/null", errno);
-  // Its own group, so that a kill also ends its children.
+  // In its own group, so that a kill also ends its children.
   pid_t pid = -1;
-  const int error =
-      SpawnApart(ApartAs::kGroup, argv, in.get(), out.write_end.get(), err.write_end.get(), pid);
+  const int error = SpawnTied(argv, in.get(), out.write_end.get(), err.write_end.get(), pid);
   if (error == ENOENT) return std::optional<ProgramEnd>();
   if (error != 0) return ErrnoStatus(argv[0], error);
   out.write_end.Reset();
