@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "agent/spawn.h"
 #include "base/command_words.h"
 #include "wire/package_layout.h"
+#include "wire/rank_variables.h"
 #include "wire/slot_environment.h"
 
 namespace hvdray {
@@ -33,7 +35,7 @@ constexpr std::array<std::string_view, 2> kProxyNames = {"no_proxy", "NO_PROXY"}
 // go stale.
 std::set<std::string, std::less<>> NamesToDrop(const wire::StartGeneration& place) {
   wire::StartGeneration all = place;
-  all.is_torch_environment = true;
+  if (!place.keeps_rank_variables) all.is_torch_environment = true;
   if (all.master_address.empty()) all.master_address = kLoopback;
   if (all.master_port == 0) all.master_port = 1;
   std::set<std::string, std::less<>> names(kOwnNames.begin(), kOwnNames.end());
@@ -132,7 +134,12 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
   std::array<std::optional<std::string_view>, 2> proxies;
   std::vector<std::string> entries = start.environment;
   if (start.is_on_own_environment) {
-    entries.insert(entries.end(), node.environment.begin(), node.environment.end());
+    // Ray itself may have been started by srun or mpirun.
+    std::copy_if(node.environment.begin(), node.environment.end(), std::back_inserter(entries),
+                 [&start](std::string_view entry) {
+                   return start.keeps_rank_variables ||
+                          !NamesAnotherRank(entry.substr(0, entry.find('=')));
+                 });
   }
   const std::string_view python = node.python;
   const std::string_view directory =

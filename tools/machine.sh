@@ -41,7 +41,8 @@ debian_mirror() {
     grep -v security | sed -E 's/^.* //; q' || true
 }
 
-# Prints the cache's virtual environment with packages of PyPI, which is made once.
+# Prints the cache's virtual environment with packages of PyPI, which is made once. The caller's array venv_options has words
+# for python -m venv.
 cached_venv() {  # cached_venv NAME PROGRAM PACKAGE...     PROGRAM is one that it then has
   local name=$1 program=$2 cache tag venv log python=/usr/bin/python3
   shift 2
@@ -53,7 +54,7 @@ cached_venv() {  # cached_venv NAME PROGRAM PACKAGE...     PROGRAM is one that i
   if [[ ! -x $venv/bin/$program || ! -f $venv/.complete ]]; then
     rm -rf "$venv"
     echo "== installing $1 (once)" >&2
-    $python -m venv "$venv" >&2 || return
+    $python -m venv ${venv_options[@]+"${venv_options[@]}"} "$venv" >&2 || return
     if ! "$venv/bin/pip" install --disable-pip-version-check -q "$@" >"$log" 2>&1; then
       tail -n 40 "$log" >&2
       echo "${0##*/}: $1 was not installed; whole log: $log" >&2

@@ -189,6 +189,9 @@ struct StartGeneration {
   std::vector<std::string> environment;  ///< "NAME=VALUE"; the agent adds the slot variables.
   /// `environment` is applied on top of the agent's own, without Ray's variables.
   bool is_on_own_environment = false;
+  /// Variables that name another rank stay: those of the agent's own environment
+  /// (NamesAnotherRank()), and torchrun's where hvdray sets none.
+  bool keeps_rank_variables = false;
   GpuVisibility gpu_visibility = GpuVisibility::kInherited;
   bool has_channel = false;  ///< Each worker gets a channel: HVDRAY_CHANNEL_FD.
   /// Modules that a Python command imports once, in a process that its workers are forked from;

@@ -303,6 +303,9 @@ void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
   if (io.Has("is_on_own_environment", start.is_on_own_environment)) {
     io.Flag("is_on_own_environment", start.is_on_own_environment);
   }
+  if (io.Has("keeps_rank_variables", start.keeps_rank_variables)) {
+    io.Flag("keeps_rank_variables", start.keeps_rank_variables);
+  }
   if (io.Has("gpu_visibility", start.gpu_visibility != GpuVisibility::kInherited)) {
     io.Int("gpu_visibility", start.gpu_visibility, {0, static_cast<int64_t>(GpuVisibility::kRank)});
   }

@@ -45,6 +45,7 @@ void CompleteStart(const LaunchPlan& plan, const JobHost& host, wire::StartGener
   message->preload_limit_ms = Milliseconds(*plan.spec.start_timeout);
   message->command = *plan.spec.command;
   message->is_on_own_environment = plan.place.is_on_own_environment;
+  message->keeps_rank_variables = *plan.spec.keeps_rank_variables;
   message->gpu_visibility = plan.place.gpu_visibility;
 }
 

@@ -264,7 +264,10 @@ cycle_time_ms: 3.5
 ## What a worker inherits
 
 The environment of `hvdray`, minus `HVDRAY_*` (except what [collectives](collective.md) read), `BASH_FUNC_*`, `OLDPWD`,
-`_HOROVOD_SECRET_KEY` and the rank variables of Horovod and torchrun that belong to another job. On other hosts also minus
+`_HOROVOD_SECRET_KEY` and what names another rank: Horovod's and torchrun's variables of another job (`RANK`,
+`TORCHELASTIC_*`, `PET_*`), and those of `srun`, `mpirun` and the like around `hvdray` (`SLURM_PROCID`, `SLURM_LOCALID`,
+`SLURM_NTASKS`, `OMPI_COMM_WORLD_*`, `PMIX_RANK`, `PMI_*`, `PALS_*`, `FLUX_TASK_*`, ...), which frameworks would take for the
+worker's. `--keep-rank-variables` keeps the latter. What describes the whole batch job stays (`SLURM_JOB_ID`). On other hosts also minus
 `*CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`,
 `DISPLAY`, `XAUTHORITY` and `TMPDIR`. With `--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and
 `NCCL_*` are inherited. Tunables are added next, then `-x`, then the worker's own rank variables, which

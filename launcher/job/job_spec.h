@@ -100,14 +100,15 @@ struct RaySpec {
 /// where that is possible.
 struct JobSpec {
   // What runs.
-  Setting<std::vector<std::string>> command;  ///< argv. Empty only if nothing is to run.
-  Setting<std::string> working_directory;     ///< --cwd. Empty: the launcher's.
-  Setting<std::vector<SyncWord>> sync;        ///< --sync
-  Setting<std::vector<std::string>> env;      ///< -x: "NAME=VALUE", or "NAME" to forward it.
-  Setting<bool> is_clean_env;                 ///< --clean-env
-  Setting<bool> is_torch_env{true};           ///< --torch-env; see wants_torch_env().
-  Setting<bool> has_channel;                  ///< --channel: docs/channel.md
-  Setting<std::vector<std::string>> preload;  ///< --preload: docs/preload.md. Empty: cold.
+  Setting<std::vector<std::string>> command;   ///< argv. Empty only if nothing is to run.
+  Setting<std::string> working_directory;      ///< --cwd. Empty: the launcher's.
+  Setting<std::vector<SyncWord>> sync;         ///< --sync
+  Setting<std::vector<std::string>> env;       ///< -x: "NAME=VALUE", or "NAME" to forward it.
+  Setting<bool> is_clean_env;                  ///< --clean-env
+  Setting<bool> keeps_rank_variables;          ///< --keep-rank-variables
+  Setting<bool> is_torch_env{true};            ///< --torch-env; see wants_torch_env().
+  Setting<bool> has_channel;                   ///< --channel: docs/channel.md
+  Setting<std::vector<std::string>> preload;   ///< --preload: docs/preload.md. Empty: cold.
 
   // Where, and how many.
   Setting<int> np;                             ///< -np. Range [1, 65536].

@@ -44,6 +44,10 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kCleanEnv, .name = "clean-env", .spellings = "--clean-env", .type = Type::kFlag,
      .default_text = "off", .group = Group::kJob,
      .help = "Pass on only PATH, HOME, LANG, HOROVOD_*, NCCL_* and what -x sets."},
+    {.id = Id::kKeepRankVariables, .name = "keep-rank-variables", .spellings = "--keep-rank-variables",
+     .type = Type::kFlag, .default_text = "off", .group = Group::kJob,
+     .help = "Pass on variables in which another launcher names a rank, which are true of hvdray's own process "
+             "only: SLURM_PROCID, OMPI_COMM_WORLD_*, PMIX_RANK, PMI_*, PET_*, ..."},
     {.id = Id::kCwd, .name = "cwd", .spellings = "--cwd", .type = Type::kText,
      .value_name = "DIR", .default_text = "the current directory", .group = Group::kJob,
      .help = "Working directory of the workers."},

@@ -47,8 +47,8 @@ void ForEachRayField(Ray& ray, Visitor&& visit) {
 template <typename Spec, typename Visitor>
 void ForEachSpecField(Spec& spec, Visitor&& visit) {
   // clang-format off
-  auto& [command, working_directory, sync, env, is_clean_env, is_torch_env, has_channel, preload,
-         np, hosts, min_np, max_np, host_discovery_script, are_hosts_told, slots_per_host, hostfile,
+  auto& [command, working_directory, sync, env, is_clean_env, keeps_rank_variables, is_torch_env,
+         has_channel, preload, np, hosts, min_np, max_np, host_discovery_script, are_hosts_told, slots_per_host, hostfile,
          job_file,
          config_file, cluster_file, network_interfaces,
          start_timeout, elastic_timeout, grace, timeout, heartbeat_timeout, kv_hold,
@@ -66,6 +66,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
   visit("job_file", OptionId::kJobFile, job_file);
   visit("env", OptionId::kEnv, env);
   visit("is_clean_env", OptionId::kCleanEnv, is_clean_env);
+  visit("keeps_rank_variables", OptionId::kKeepRankVariables, keeps_rank_variables);
   visit("working_folder", OptionId::kCwd, working_directory);
   visit("sync", OptionId::kSync, sync);
   visit("is_torch_env", OptionId::kTorchEnv, is_torch_env);

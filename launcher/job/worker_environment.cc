@@ -6,42 +6,28 @@
 #include <string_view>
 
 #include "launcher/job/job_spec.h"
+#include "wire/rank_variables.h"
+#include "wire/slot_environment.h"
 
 namespace hvdray {
 namespace {
 
 using Names = std::span<const std::string_view>;
 
-// The place of the process that started hvdray, which may itself be a worker of Horovod or
-// torchrun, means nothing to this gang.
-constexpr std::array<std::string_view, 28> kPlaceOfAnotherJob = {"HOROVOD_HOSTNAME",
-                                                                 "HOROVOD_RANK",
-                                                                 "HOROVOD_SIZE",
-                                                                 "HOROVOD_LOCAL_RANK",
-                                                                 "HOROVOD_LOCAL_SIZE",
-                                                                 "HOROVOD_CROSS_RANK",
-                                                                 "HOROVOD_CROSS_SIZE",
-                                                                 "HOROVOD_GLOO_RENDEZVOUS_ADDR",
-                                                                 "HOROVOD_GLOO_RENDEZVOUS_PORT",
-                                                                 "HOROVOD_ELASTIC",
-                                                                 "HOROVOD_CONTROLLER",
-                                                                 "HOROVOD_CPU_OPERATIONS",
-                                                                 "RANK",
-                                                                 "WORLD_SIZE",
-                                                                 "LOCAL_RANK",
-                                                                 "LOCAL_WORLD_SIZE",
-                                                                 "GROUP_RANK",
-                                                                 "GROUP_WORLD_SIZE",
-                                                                 "ROLE_RANK",
-                                                                 "ROLE_WORLD_SIZE",
-                                                                 "ROLE_NAME",
-                                                                 "MASTER_ADDR",
-                                                                 "MASTER_PORT",
-                                                                 "TORCHELASTIC_RUN_ID",
-                                                                 "TORCHELASTIC_RESTART_COUNT",
-                                                                 "TORCHELASTIC_MAX_RESTARTS",
-                                                                 "TORCHELASTIC_USE_AGENT_STORE",
-                                                                 "TORCHELASTIC_ERROR_FILE"};
+// Horovod's place of the process that started hvdray, which may itself be a worker, means nothing
+// to this gang. For other launchers' there is NamesAnotherRank().
+constexpr std::array<std::string_view, 12> kPlaceInHorovod = {"HOROVOD_HOSTNAME",
+                                                              "HOROVOD_RANK",
+                                                              "HOROVOD_SIZE",
+                                                              "HOROVOD_LOCAL_RANK",
+                                                              "HOROVOD_LOCAL_SIZE",
+                                                              "HOROVOD_CROSS_RANK",
+                                                              "HOROVOD_CROSS_SIZE",
+                                                              "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+                                                              "HOROVOD_GLOO_RENDEZVOUS_PORT",
+                                                              "HOROVOD_ELASTIC",
+                                                              "HOROVOD_CONTROLLER",
+                                                              "HOROVOD_CPU_OPERATIONS"};
 
 // Read by collective/ in the workers.
 constexpr std::array<std::string_view, 3> kOfCollectives = {
@@ -67,9 +53,11 @@ bool BeginsWithOne(std::string_view name, Names prefixes) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-bool IsInherited(const std::string& name, bool is_clean, bool is_local) {
+bool IsInherited(const JobSpec& spec, const std::string& name, bool is_local) {
+  const bool is_clean = *spec.is_clean_env;
   if (IsIn(name, kOfCollectives)) return !is_clean;
-  if (IsIn(name, kPlaceOfAnotherJob) || BeginsWithOne(name, kNeverPrefixes)) return false;
+  if (IsIn(name, kPlaceInHorovod) || BeginsWithOne(name, kNeverPrefixes)) return false;
+  if (!*spec.keeps_rank_variables && NamesAnotherRank(name)) return false;
   if (is_clean) return IsIn(name, kCleanNames) || BeginsWithOne(name, kCleanPrefixes);
   if (is_local) return true;
   // Devices are numbered per machine, so a selection made here means nothing there.
@@ -94,7 +82,7 @@ int GlooTimeoutS(int np) {
 Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, bool is_local) {
   Environment result;
   for (const auto& [name, value] : launcher.values()) {
-    if (IsInherited(name, *spec.is_clean_env, is_local)) result.Set(name, value);
+    if (IsInherited(spec, name, is_local)) result.Set(name, value);
   }
   const int gloo_timeout_s = GlooTimeoutS(*spec.np);
   if (gloo_timeout_s != kGlooTimeoutS && !result.Get(kGlooTimeout)) {

@@ -45,6 +45,8 @@ def pytest_addoption(parser):
     parser.addoption("--ray-venv", default="")
     parser.addoption("--old-ray-venv", default="")
     parser.addoption("--moto-venv", default="")
+    parser.addoption("--frameworks-venv", default="")
+    parser.addoption("--jax-venv", default="")
     parser.addoption("--other-pythons", default="", help="interpreters, separated by commas")
     parser.addoption("--ray-state", default="", help="of tests/integration/shared_ray.py")
 

@@ -79,6 +79,17 @@ def test_slot_variables_beat_inherited_ones(hvdray, script):
                        "HVDRAY_GRACE": None, "CUDA_VISIBLE_DEVICES": "1,0"}
 
 
+def test_ranks_of_srun_and_mpirun_around_hvdray_reach_no_worker(hvdray, script):
+    env = dict(os.environ, SLURM_PROCID="3", SLURM_LOCALID="3", OMPI_COMM_WORLD_RANK="3", PMIX_RANK="3", PMI_RANK="3",
+               PET_NODE_RANK="3", SLURM_ARRAY_TASK_ID="5")
+    names = ["SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PET_NODE_RANK"]
+    for words in (("-np", "2"), ("-np", "2", "-H", "localhost:2", "--min-np", "2")):
+        seen = environments(hvdray, script, [*names, "SLURM_ARRAY_TASK_ID"], *words, env=env)
+        assert seen == {rank: {**dict.fromkeys(names), "SLURM_ARRAY_TASK_ID": "5"} for rank in range(2)}
+        kept = environments(hvdray, script, names, *words, "--keep-rank-variables", env=env)
+        assert kept == {rank: dict.fromkeys(names, "3") for rank in range(2)}
+
+
 def test_clean_env_and_x(hvdray, script):
     env = dict(os.environ, SECRET="s", WANTED="w", NCCL_DEBUG="INFO", HOROVOD_LOG_LEVEL="debug")
     names = ["SECRET", "WANTED", "NEW", "NCCL_DEBUG", "HOROVOD_LOG_LEVEL", "HOME"]

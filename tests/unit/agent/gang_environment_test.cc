@@ -135,6 +135,15 @@ TEST(GangEnvironmentTest, WithoutTorchItsNamesAreNotEvenInherited) {
     EXPECT_FALSE(whole.contains(name)) << name;
   }
   EXPECT_EQ(whole.at("HOROVOD_RANK"), "6");
+  start.keeps_rank_variables = true;
+  EXPECT_EQ(Whole(start).at("RANK"), "9");
+}
+
+// Lightning believes RANK and its sisters inside a batch job only beside TORCHELASTIC_RUN_ID; else
+// it takes Slurm's rank, which is the same for all workers. Source: lightning_fabric 2.6,
+// plugins/environments/torchelastic.py, detect().
+TEST(GangEnvironmentTest, TheRunIdTellsLightningThatTheRanksAreNotSlurms) {
+  EXPECT_EQ(Whole(MakeStart()).at("TORCHELASTIC_RUN_ID"), "job-1");
 }
 
 TEST(GangEnvironmentTest, InterfaceOfTheUserStaysWhereNoneIsChosen) {

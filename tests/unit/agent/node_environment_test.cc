@@ -94,6 +94,22 @@ TEST(NodeShareTest, JobsVariablesGoOverThoseOfTheNode) {
   EXPECT_EQ(ValuesOf(start, node, "HOROVOD_RANK"), Strings{"1"}) << "slot variables always win";
 }
 
+TEST(NodeShareTest, ARankThatTheNodeInheritedFromSrunIsNoWorkers) {
+  const NodeShare node{{"SLURM_PROCID=3", "OMPI_COMM_WORLD_RANK=3", "RANK=3", "SLURM_JOB_ID=7"},
+                       {}};
+  auto start = Start(true, GpuVisibility::kInherited);
+  EXPECT_EQ(ValuesOf(start, node, "SLURM_PROCID"), Strings{});
+  EXPECT_EQ(ValuesOf(start, node, "OMPI_COMM_WORLD_RANK"), Strings{});
+  EXPECT_EQ(ValuesOf(start, node, "RANK"), Strings{"1"});
+  EXPECT_EQ(ValuesOf(start, node, "SLURM_JOB_ID"), Strings{"7"});
+  start.environment.emplace_back("SLURM_PROCID=9");
+  EXPECT_EQ(ValuesOf(start, node, "SLURM_PROCID"), Strings{"9"}) << "the user's own";
+  start.environment.pop_back();
+  start.keeps_rank_variables = true;
+  EXPECT_EQ(ValuesOf(start, node, "SLURM_PROCID"), Strings{"3"});
+  EXPECT_EQ(ValuesOf(start, node, "RANK"), Strings{"1"});
+}
+
 TEST(WithoutRayTest, OurOwnPackageAmongTheModulesIsNobodys) {
   const std::string directory = "/run/runtime_resources/py_modules_files";
   EXPECT_EQ(

@@ -78,6 +78,76 @@ TEST(WorkerEnvironmentTest, DropsThePlaceOfAnotherJobEverywhere) {
   }
 }
 
+// Slurm, Open MPI, PMIx, MPICH, Intel MPI, MVAPICH, Cray, Flux, jsrun, PBS, torchrun, frameworks.
+const std::vector<std::string> kOtherRanks = {"SLURM_PROCID",
+                                              "SLURM_LOCALID",
+                                              "SLURM_NODEID",
+                                              "SLURM_GTIDS",
+                                              "SLURM_NTASKS",
+                                              "SLURM_NPROCS",
+                                              "SLURM_STEP_NUM_TASKS",
+                                              "SLURM_PMIX_MAPPING_SERV",
+                                              "OMPI_COMM_WORLD_RANK",
+                                              "OMPI_COMM_WORLD_SIZE",
+                                              "OMPI_COMM_WORLD_LOCAL_RANK",
+                                              "OMPI_COMM_WORLD_NODE_RANK",
+                                              "OMPI_MCA_orte_ess_vpid",
+                                              "OMPI_MCA_ess_base_vpid",
+                                              "OMPI_MCA_orte_hnp_uri",
+                                              "OMPI_UNIVERSE_SIZE",
+                                              "PMIX_RANK",
+                                              "PMIX_NAMESPACE",
+                                              "PMIX_SERVER_URI41",
+                                              "PMI_RANK",
+                                              "PMI_SIZE",
+                                              "PMI_FD",
+                                              "PMI_LOCAL_RANK",
+                                              "MPI_LOCALRANKID",
+                                              "MPI_LOCALNRANKS",
+                                              "MV2_COMM_WORLD_RANK",
+                                              "MV2_COMM_WORLD_LOCAL_RANK",
+                                              "MPIRUN_RANK",
+                                              "PALS_RANKID",
+                                              "PALS_LOCAL_RANKID",
+                                              "ALPS_APP_PE",
+                                              "FLUX_TASK_RANK",
+                                              "FLUX_TASK_LOCAL_ID",
+                                              "JSM_NAMESPACE_RANK",
+                                              "JSM_NAMESPACE_SIZE",
+                                              "PBS_TASKNUM",
+                                              "PET_NODE_RANK",
+                                              "PET_NNODES",
+                                              "NODE_RANK",
+                                              "CROSS_RANK",
+                                              "TF_CONFIG",
+                                              "JAX_PROCESS_ID",
+                                              "BYTEPS_LOCAL_RANK"};
+
+TEST(WorkerEnvironmentTest, DropsWhatNamesAnotherLaunchersRankUnlessToldToKeepIt) {
+  for (const std::string& name : kOtherRanks) {
+    const Environment ours = Env({{name, "1"}});
+    for (const bool is_local : {true, false}) {
+      EXPECT_FALSE(WorkerEnvironment(JobSpec(), ours, is_local).Get(name)) << name;
+      EXPECT_EQ(WorkerEnvironment(SpecOf("-np 1 --keep-rank-variables ./t", ours), ours, is_local)
+                    .Get(name),
+                "1")
+          << name;
+    }
+    EXPECT_EQ(WorkerEnvironment(SpecOf("-np 1 -x " + name + " ./t", ours), ours, true).Get(name),
+              "1")
+        << name;
+  }
+}
+
+TEST(WorkerEnvironmentTest, KeepsWhatDescribesTheBatchJobOrIsASetting) {
+  for (const std::string name :
+       {"SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_ARRAY_TASK_ID",
+        "SLURM_CPUS_PER_TASK", "PBS_NODEFILE", "SGE_TASK_ID", "OMPI_MCA_btl", "PMIX_MCA_gds",
+        "LORA_RANK", "RANKS", "MY_RANK", "PETS", "JAX_PLATFORMS", "ACCELERATE_USE_CPU"}) {
+    EXPECT_EQ(WorkerEnvironment(JobSpec(), Env({{name, "1"}}), false).Get(name), "1") << name;
+  }
+}
+
 TEST(WorkerEnvironmentTest, PassesOnWhatTheCollectiveLibraryReads) {
   for (const std::string name : {"HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES"}) {
     for (const bool is_local : {true, false}) {
