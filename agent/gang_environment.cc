@@ -41,6 +41,7 @@ std::set<std::string, std::less<>> NamesToDrop(const wire::StartGeneration& plac
   std::set<std::string, std::less<>> names(kOwnNames.begin(), kOwnNames.end());
   names.insert(kProxyNames.begin(), kProxyNames.end());
   for (auto& [name, value] : SlotEnvironment(all, {}, "job", 1)) names.insert(std::move(name));
+  for (const std::string& name : place.kept_variables) names.erase(name);
   return names;
 }
 

@@ -193,6 +193,8 @@ struct StartGeneration {
   /// (NamesAnotherRank()), and torchrun's where hvdray sets none.
   bool keeps_rank_variables = false;
   GpuVisibility gpu_visibility = GpuVisibility::kInherited;
+  /// Names in `environment` that win over the slot variables: the user has set them on purpose.
+  std::vector<std::string> kept_variables = {};
   bool has_channel = false;  ///< Each worker gets a channel: HVDRAY_CHANNEL_FD.
   /// Modules that a Python command imports once, in a process that its workers are forked from;
   /// kPreloadAuto alone: those of its script; "?a": a, if it can be imported. Empty: every worker
@@ -202,6 +204,7 @@ struct StartGeneration {
   bool operator==(const StartGeneration&) const = default;
 };
 
+inline constexpr size_t kMaxKeptVariables = 256;
 inline constexpr size_t kMaxPreload = 256;  ///< Modules.
 inline constexpr std::string_view kPreloadAuto = "auto";
 

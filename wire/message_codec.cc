@@ -306,6 +306,10 @@ void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
   if (io.Has("keeps_rank_variables", start.keeps_rank_variables)) {
     io.Flag("keeps_rank_variables", start.keeps_rank_variables);
   }
+  if (io.Has("kept_variables", !start.kept_variables.empty())) {
+    io.List("kept_variables", start.kept_variables, kMaxKeptVariables,
+            [](auto& item, auto& name) { item.Text({}, name, kName); });
+  }
   if (io.Has("gpu_visibility", start.gpu_visibility != GpuVisibility::kInherited)) {
     io.Int("gpu_visibility", start.gpu_visibility, {0, static_cast<int64_t>(GpuVisibility::kRank)});
   }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hvdray {
 namespace {
 
@@ -72,7 +74,11 @@ std::vector<EnvironmentEntry> SlotEnvironment(const wire::StartGeneration& start
   Entries entries;
   AddHorovod(start, slot, rendezvous_port, &entries);
   if (start.is_torch_environment) AddTorch(start, slot, job_id, &entries);
-  return std::move(entries).Take();
+  std::vector<EnvironmentEntry> result = std::move(entries).Take();
+  std::erase_if(result, [&start](const EnvironmentEntry& entry) {
+    return std::ranges::find(start.kept_variables, entry.first) != start.kept_variables.end();
+  });
+  return result;
 }
 
 }  // namespace hvdray

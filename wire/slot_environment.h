@@ -18,7 +18,8 @@ using EnvironmentEntry = std::pair<std::string, std::string>;
 
 /// Returns the variables of one worker, in a fixed order. They override the rest of its
 /// environment. rendezvous_port: the agent's listener for this worker. Ports that are 0 and
-/// interfaces and addresses that are empty are unknown, as in a plan, and left out. Source: the
+/// interfaces and addresses that are empty are unknown, as in a plan, and left out, as are the
+/// kept_variables. Source: the
 /// variables that horovodrun sets (horovod/runner/gloo_run.py); torchrun's list, with a store that
 /// rank 0 opens itself.
 std::vector<EnvironmentEntry> SlotEnvironment(const wire::StartGeneration& start,

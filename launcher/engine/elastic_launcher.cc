@@ -166,7 +166,8 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     policy.began_epoch_s +=
         std::chrono::duration_cast<std::chrono::seconds>(loop_.Now() - plan_.began).count();
     HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(policy));
-    plan_.spec.env.Set(EnvironmentOf(start.env), "control");
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<std::string> env, EnvironmentOf(start.env));
+    plan_.spec.env.Set(std::move(env), "control");
     ForgetJob();
     Status status = OpenRecord(MakeJob(policy));
     if (status.ok() && !std::exchange(is_source_started_, true)) status = StartSource();

@@ -258,8 +258,8 @@ class FixedLauncher final : public JobLauncher,
     if (!warming_.empty()) {
       return {ErrorCode::kUsage, "hosts are still importing for the last request"};
     }
+    HVDRAY_ASSIGN_OR_RETURN(warm_env_, EnvironmentOf(warm.env));
     plan_.spec.preload.Set(warm.preload, "control");
-    warm_env_ = EnvironmentOf(warm.env);
     for (int host = 0; host < hosts_.size(); ++host) warming_.insert(host);
     for (int host = 0; host < hosts_.size(); ++host) {
       if (agents_.IsReady(host)) SendWarm(host);
@@ -285,7 +285,8 @@ class FixedLauncher final : public JobLauncher,
     HVDRAY_RETURN_IF_ERROR(CheckHosts());
     const int np = start.np != 0 ? start.np : static_cast<int>(plan_.ranks.size());
     HVDRAY_ASSIGN_OR_RETURN(pending_ranks_, AssignRanks(plan_.hosts, np, np));
-    plan_.spec.env.Set(EnvironmentOf(start.env), "control");
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<std::string> env, EnvironmentOf(start.env));
+    plan_.spec.env.Set(std::move(env), "control");
     pending_start_ = true;
     if (progress_.hosts_ready == hosts_.size()) {
       BeginGang();

@@ -7,6 +7,8 @@
 
 #include "base/terminal.h"
 #include "launcher/job/placement.h"
+#include "launcher/job/user_variables.h"
+#include "wire/slot_environment.h"
 
 namespace hvdray {
 namespace {
@@ -46,6 +48,7 @@ void CompleteStart(const LaunchPlan& plan, const JobHost& host, wire::StartGener
   message->command = *plan.spec.command;
   message->is_on_own_environment = plan.place.is_on_own_environment;
   message->keeps_rank_variables = *plan.spec.keeps_rank_variables;
+  message->kept_variables = KeptVariables(plan.spec);
   message->gpu_visibility = plan.place.gpu_visibility;
 }
 

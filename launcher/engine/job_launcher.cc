@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "launcher/engine/leftovers.h"
+#include "launcher/job/user_variables.h"
 
 namespace hvdray {
 
@@ -170,7 +171,10 @@ Status JobLauncher::OpenSession(ServeOptions options, ServeSession::Gangs gangs)
 std::vector<std::string> JobLauncher::EnvironmentOf(
     const std::map<std::string, std::string>& added) const {
   std::vector<std::string> env = base_env_;
-  for (const auto& [name, value] : added) env.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : added) {
+    env.push_back(fmt::format("{}={}", name, value));
+    HVDRAY_RETURN_IF_ERROR(CheckUserVariable(plan_.spec, "env", env.back()));
+  }
   return env;
 }
 

@@ -92,7 +92,9 @@ class JobLauncher : public Launcher {
   void OnIdle();
 
   /// The environment of the client's next gang: that of `hvdray serve`, with `added`.
-  std::vector<std::string> EnvironmentOf(const std::map<std::string, std::string>& added) const;
+  /// Errors: kUsage for a variable that only hvdray can set.
+  Result<std::vector<std::string>> EnvironmentOf(
+      const std::map<std::string, std::string>& added) const;
   /// A signal, or a reader that has gone, ends the session, whatever ends its gang.
   template <typename Fact>
   void EndServingOn(const Fact& fact) {

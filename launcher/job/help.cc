@@ -270,8 +270,9 @@ The environment of `hvdray`, minus `HVDRAY_*` (except what [collectives](collect
 worker's. `--keep-rank-variables` keeps the latter. What describes the whole batch job stays (`SLURM_JOB_ID`). On other hosts also minus
 `*CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`,
 `DISPLAY`, `XAUTHORITY` and `TMPDIR`. With `--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and
-`NCCL_*` are inherited. Tunables are added next, then `-x`, then the worker's own rank variables, which
-always win.
+`NCCL_*` are inherited. Tunables are added next, then `-x`, then the worker's own rank variables. `-x` of one of those is
+refused (exit 2); `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` and `HOROVOD_GLOO_IFACE` are the exception, where `-x` wins over
+the interface that hvdray has chosen, and with `--no-torch-env` torchrun's variables are yours.
 
 )";
 

@@ -196,6 +196,9 @@ struct JobSpec {
   }
 };
 
+/// The origin of a setting that follows from the job's being elastic.
+inline constexpr std::string_view kElasticOrigin = "elastic job";
+
 /// The environment of every worker of `spec` on a host, before the variables of its slot: the
 /// launcher's less what is dropped, then tunables, then -x. `is_local`: the worker runs on this
 /// machine and keeps the variables of this login. Pure.

@@ -16,6 +16,7 @@
 #include "launcher/job/option_table.h"
 #include "launcher/job/ray_runtime_env.h"
 #include "launcher/job/spec_fields.h"
+#include "launcher/job/user_variables.h"
 #include "wire/slot_environment.h"
 
 namespace hvdray {
@@ -63,6 +64,7 @@ std::vector<Variables> EnvironmentsOf(const JobSpec& spec, std::span<const RankI
       start.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
       start.master_port = *spec.master_port;
       start.is_torch_environment = spec.wants_torch_env();
+      start.kept_variables = KeptVariables(spec);
       AddInterfaces(spec, host_count, &start);
     }
     std::map<std::string, std::string> merged = given.values();

@@ -23,6 +23,7 @@
 #include "launcher/job/ray_job_file.h"
 #include "launcher/job/ray_runtime_env.h"
 #include "launcher/job/spec_fields.h"
+#include "launcher/job/user_variables.h"
 #include "launcher/job/value_text.h"
 #include "wire/message.h"
 
@@ -798,6 +799,19 @@ Status ResolveCommand(const SpecInput& input, const Environment& environment,
   return {};
 }
 
+/// Of Ray's runtime environment.
+Status CheckEnvVars(const JobSpec& spec) {
+  if (spec.ray.runtime_env->empty()) return {};
+  HVDRAY_ASSIGN_OR_RETURN(const RayRuntimeEnv env, ParseRuntimeEnvText(*spec.ray.runtime_env));
+  const auto variables = env.actors.find("env_vars");
+  if (variables == env.actors.end()) return {};
+  const std::string label = spec.ray.runtime_env.origin() + ": env_vars";
+  for (const auto& [name, value] : variables->items()) {
+    HVDRAY_RETURN_IF_ERROR(CheckRuntimeVariable(spec, label, name));
+  }
+  return {};
+}
+
 /// -x of all levels, the lowest first, so that a higher one wins.
 Status ResolveEnv(const LayerStack& layers, const Environment& environment, JobSpec* spec) {
   std::vector<std::string> variables;
@@ -818,12 +832,13 @@ Status ResolveEnv(const LayerStack& layers, const Environment& environment, JobS
             fmt::format("{}: {} is not set in this environment", raw.label, Quoted(name)),
             "give it a value: NAME=VALUE");
       }
+      HVDRAY_RETURN_IF_ERROR(CheckUserVariable(*spec, raw.label, variable));
       variables.push_back(variable);
     }
     origin = origin.empty() ? raw.origin : fmt::format("{}, {}", raw.origin, origin);
   }
   if (!origin.empty()) spec->env.Set(std::move(variables), origin);
-  return {};
+  return CheckEnvVars(*spec);
 }
 
 // --- What depends on the kind of job
@@ -894,7 +909,9 @@ void SettleElastic(JobSpec* spec, Warnings* warnings) {
   }
   WarnOfOtherMode(*spec, warnings);
   if (spec->host_discovery_script->empty()) WarnWithoutScript(*spec, warnings);
-  if (spec->outlives_changes()) spec->is_torch_env.Set(false, "elastic job");
+  if (spec->outlives_changes() && *spec->is_torch_env) {
+    spec->is_torch_env.Set(false, std::string(kElasticOrigin));
+  }
 }
 
 /// Warns of a torch.distributed script in an elastic job whose workers outlive changes: such a

@@ -90,6 +90,21 @@ def test_ranks_of_srun_and_mpirun_around_hvdray_reach_no_worker(hvdray, script):
         assert kept == {rank: dict.fromkeys(names, "3") for rank in range(2)}
 
 
+def test_x_of_an_interface_counts_and_of_a_slot_variable_is_refused(hvdray, script, tmp_path):
+    names = ["NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE", "PYTHONUNBUFFERED"]
+    chosen = ["-x", "NCCL_SOCKET_IFNAME=ib0", "-x", "GLOO_SOCKET_IFNAME=ib1", "-x", "PYTHONUNBUFFERED="]
+    expected = {"NCCL_SOCKET_IFNAME": "ib0", "GLOO_SOCKET_IFNAME": "ib1", "HOROVOD_GLOO_IFACE": "lo", "PYTHONUNBUFFERED": ""}
+    for words in (("-np", "2"), ("-np", "2", "-H", "localhost:2", "--min-np", "2")):
+        seen = environments(hvdray, script, names, *words, *chosen)
+        assert seen == {rank: expected for rank in range(2)}
+    job = tmp_path / "job.yaml"
+    job.write_text("env: {RANK: 3}\n")
+    for words, variables in ((["-x", "HOROVOD_RANK=3"], {}), (["-x", "MASTER_PORT=1"], {}), (["-f", job], {}),
+                             ([], {"HVDRAY_ENV": "LOCAL_RANK=3"})):
+        result = hvdray.go("-np", "2", *words, "--", "true", env=dict(os.environ, **variables))
+        assert result.code == 2 and "cannot be set" in result.errors, result.errors
+
+
 def test_clean_env_and_x(hvdray, script):
     env = dict(os.environ, SECRET="s", WANTED="w", NCCL_DEBUG="INFO", HOROVOD_LOG_LEVEL="debug")
     names = ["SECRET", "WANTED", "NEW", "NCCL_DEBUG", "HOROVOD_LOG_LEVEL", "HOME"]

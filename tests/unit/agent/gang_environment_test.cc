@@ -156,6 +156,19 @@ TEST(GangEnvironmentTest, InterfaceOfTheUserStaysWhereNoneIsChosen) {
   EXPECT_EQ(whole.at("NCCL_SOCKET_IFNAME"), "^lo");
 }
 
+TEST(GangEnvironmentTest, WhatTheUserHasSetOnPurposeBeatsWhatIsChosen) {
+  wire::StartGeneration start = MakeStart();
+  start.environment = {"NCCL_SOCKET_IFNAME=ib0", "GLOO_SOCKET_IFNAME=ib1",
+                       "PYTHONUNBUFFERED=", "HOROVOD_GLOO_IFACE=old", "RANK=9"};
+  start.kept_variables = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "PYTHONUNBUFFERED"};
+  const auto whole = Whole(start);
+  EXPECT_EQ(whole.at("NCCL_SOCKET_IFNAME"), "ib0");
+  EXPECT_EQ(whole.at("GLOO_SOCKET_IFNAME"), "ib1");
+  EXPECT_EQ(whole.at("PYTHONUNBUFFERED"), "");
+  EXPECT_EQ(whole.at("HOROVOD_GLOO_IFACE"), "eth1") << "inherited, maybe from an outer job";
+  EXPECT_EQ(whole.at("RANK"), "6");
+}
+
 TEST(GangEnvironmentTest, LoopbackIsNeverAskedThroughAProxy) {
   const auto no_proxy = [](std::vector<std::string> entries) {
     wire::StartGeneration start = MakeStart();

@@ -85,6 +85,13 @@ TEST_F(GenerationStartTest, AnOrderToWarmIsTheStartWithoutItsWorkers) {
   }
 }
 
+TEST_F(GenerationStartTest, OnlyWhatTheUserHasSetOnPurposeIsKept) {
+  plan_.spec.env.Set({"NCCL_SOCKET_IFNAME=ib0", "A=1"}, "test");
+  plan_.environment.Set("GLOO_SOCKET_IFNAME", "of an outer job");
+  EXPECT_EQ(Messages(Start(1), ranks_)[0].kept_variables,
+            std::vector<std::string>{"NCCL_SOCKET_IFNAME"});
+}
+
 TEST_F(GenerationStartTest, ANewcomerHasItsPlaceInTheWholeGeneration) {
   effect::StartWorkers start = Start(2);
   start.workers.erase(start.workers.begin(), start.workers.begin() + 1);
