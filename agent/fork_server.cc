@@ -16,6 +16,7 @@
 #include "base/passed_descriptors.h"
 #include "base/sealed_memory.h"
 #include "base/text.h"
+#include "wire/slot_environment.h"
 
 namespace hvdray {
 namespace {
@@ -52,6 +53,12 @@ bool IsOfOneWorker(std::string_view entry) {
   return name == "HVDRAY_GENERATION" || name.ends_with("VISIBLE_DEVICES");
 }
 
+bool IsShareOfThreads(const wire::StartGeneration& start, std::string_view entry) {
+  const size_t equals = entry.find('=');
+  return start.threads > 0 && entry.substr(equals + 1) == std::to_string(start.threads) &&
+         std::ranges::find(kThreadNames, entry.substr(0, equals)) != kThreadNames.end();
+}
+
 }  // namespace
 
 Result<ForkServerPlan> PlanForkServer(const wire::StartGeneration& start,
@@ -61,8 +68,10 @@ Result<ForkServerPlan> PlanForkServer(const wire::StartGeneration& start,
   HVDRAY_ASSIGN_OR_RETURN(plan.call, ReadPythonCall(start.command));
   plan.command = start.command;
   plan.working_directory = start.working_directory;
-  std::copy_if(shared.begin(), shared.end(), std::back_inserter(plan.environment),
-               [](const std::string& entry) { return !IsOfOneWorker(entry); });
+  for (const std::string& entry : shared) {
+    if (IsOfOneWorker(entry)) continue;
+    (IsShareOfThreads(start, entry) ? plan.threads : plan.environment).push_back(entry);
+  }
   std::copy_if(own.begin(), own.end(), std::back_inserter(plan.environment),
                [](const std::string& entry) { return entry.starts_with("PYTHON"); });
   plan.modules = start.preload;
@@ -113,6 +122,7 @@ void ForkServer::Start() {
   SpawnRequest request;
   request.plan = &exec;
   request.shared_environment = plan_.environment;
+  request.own_environment = plan_.threads;
   request.stdin_fd = text->get();
   request.has_channel = true;
   if (const ExecFailure failure = Spawn(request, process_); failure != ExecFailure()) {

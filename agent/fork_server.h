@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "agent/exec_plan.h"
@@ -39,7 +40,16 @@ struct ForkServerPlan {
   std::vector<std::string> environment;  ///< Less what differs from worker to worker.
   std::vector<std::string> modules;
   bool has_channel = false;
-  bool operator==(const ForkServerPlan&) const = default;
+  /// StartGeneration::threads as libraries read them at import. Gangs of another size may be forked
+  /// from it, too: a new import would cost more than the wrong number of threads.
+  std::vector<std::string> threads = {};
+  bool operator==(const ForkServerPlan& other) const {
+    const auto key = [](const ForkServerPlan& plan) {
+      return std::tie(plan.call, plan.command, plan.working_directory, plan.environment,
+                      plan.modules, plan.has_channel);
+    };
+    return key(*this) == key(other);
+  }
 };
 
 /// `start`: with modules to preload. `shared`: the environment that its workers share; `own`: that

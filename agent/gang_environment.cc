@@ -157,6 +157,11 @@ GangEnvironment::GangEnvironment(const wire::StartGeneration& start, std::string
     if (dropped.contains(name)) continue;
     shared_.push_back(name == kPathName ? WithPathEnd(entry, directory) : entry);
   }
+  if (start.threads > 0 && !seen.contains(kThreadNames.front())) {
+    for (const std::string_view name : kThreadNames) {
+      if (!seen.contains(name)) shared_.push_back(fmt::format("{}={}", name, start.threads));
+    }
+  }
   // Programs prefer either spelling: an unset one gets the other's value.
   for (size_t i = 0; i < kProxyNames.size(); ++i) {
     const std::string_view value = proxies[i].value_or(proxies[1 - i].value_or(""));

@@ -195,6 +195,9 @@ struct StartGeneration {
   GpuVisibility gpu_visibility = GpuVisibility::kInherited;
   /// Names in `environment` that win over the slot variables: the user has set them on purpose.
   std::vector<std::string> kept_variables = {};
+  /// OMP_NUM_THREADS and kin (kThreadNames), unless `environment` has OMP_NUM_THREADS. 0: leave
+  /// them.
+  uint32_t threads = 0;
   bool has_channel = false;  ///< Each worker gets a channel: HVDRAY_CHANNEL_FD.
   /// Modules that a Python command imports once, in a process that its workers are forked from;
   /// kPreloadAuto alone: those of its script; "?a": a, if it can be imported. Empty: every worker

@@ -310,6 +310,7 @@ void Fields(Io& io, FieldsOf<Io, StartGeneration> start) {
     io.List("kept_variables", start.kept_variables, kMaxKeptVariables,
             [](auto& item, auto& name) { item.Text({}, name, kName); });
   }
+  if (io.Has("threads", start.threads != 0)) io.Int("threads", start.threads, kAnyOf<uint32_t>);
   if (io.Has("gpu_visibility", start.gpu_visibility != GpuVisibility::kInherited)) {
     io.Int("gpu_visibility", start.gpu_visibility, {0, static_cast<int64_t>(GpuVisibility::kRank)});
   }

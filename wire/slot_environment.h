@@ -4,6 +4,7 @@
 #ifndef HVDRAY_WIRE_SLOT_ENVIRONMENT_H_
 #define HVDRAY_WIRE_SLOT_ENVIRONMENT_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +14,11 @@
 #include "wire/message.h"
 
 namespace hvdray {
+
+/// How many threads a worker's libraries start. MKL and OpenBLAS read the first where their own is
+/// unset, but not in every build.
+inline constexpr std::array<std::string_view, 3> kThreadNames = {
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
 
 using EnvironmentEntry = std::pair<std::string, std::string>;
 

@@ -338,7 +338,9 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     // Newcomers start before their generation is published.
     const bool is_whole = start.generation == published_;
     const std::vector<RankInfo> whole = is_whole ? ranks_ : std::vector<RankInfo>();
-    for (auto& [host, message] : StartMessages(plan_, start, whole, agents_.hosts())) {
+    auto messages = StartMessages(plan_, start, whole, agents_.hosts());
+    if (!serve_ && is_first) SayThreads(messages);
+    for (auto& [host, message] : messages) {
       JobHost& entry = agents_.hosts().At(host);
       for (const wire::WorkerSlot& slot : message.workers) {
         guard_.Admit(slot.worker, entry.agent, start.generation);

@@ -400,7 +400,9 @@ class FixedLauncher final : public JobLauncher,
                                .master_port = started_.master_port};
     for (const RankInfo& place : ranks) start.workers.push_back({kNoWorker, place});
     kv_.Reset(ranks, generation_);
-    for (auto& [host, message] : StartMessages(plan_, start, ranks, hosts_)) {
+    auto messages = StartMessages(plan_, start, ranks, hosts_);
+    if (!serve_ && generation_ == 1) SayThreads(messages);
+    for (auto& [host, message] : messages) {
       agents_.Send(host, {generation_, wire::KvReset{}});
       agents_.Send(host, {generation_, std::move(message)});
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/engine/generation_start.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "base/terminal.h"
@@ -63,14 +66,28 @@ class Environments {
       // In gang mode a process keeps its rank for life and must not ask for another.
       if (plan_.spec.outlives_changes()) environment.Set("HOROVOD_ELASTIC", "1");
       texts = environment.ToStrings();
+      has_threads_[is_remote ? 1 : 0] = environment.Get(std::string(kThreadNames[0])).has_value();
     }
     return texts;
+  }
+  /// Sets the environment of `message`, whose place is known, to that of workers on `host`.
+  void AddTo(wire::StartGeneration* message, const JobHost& host, int sharers) {
+    message->environment = Of(host.is_remote);
+    const bool is_ours = *plan_.spec.omp_threads == 0 && !*plan_.spec.ray.keeps_ray_env;
+    if (!is_ours || has_threads_[host.is_remote ? 1 : 0] || host.facts.cpu_count == 0) return;
+    message->threads = std::max(1U, host.facts.cpu_count / static_cast<uint32_t>(sharers));
   }
 
  private:
   const LaunchPlan& plan_;
   std::array<std::vector<std::string>, 2> texts_;
+  std::array<bool, 2> has_threads_{};
 };
+
+// Most workers that the host may have beside each other.
+int MostWorkers(const JobSpec& spec, const JobHost& host) {
+  return std::max(1, std::min(host.slots.slots, spec.max_np->value_or(host.slots.slots)));
+}
 
 }  // namespace
 
@@ -106,7 +123,7 @@ std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankIn
 wire::Warm WarmOrder(const LaunchPlan& plan, const JobHost& host) {
   wire::Warm order;
   CompleteStart(plan, host, &order.start);
-  order.start.environment = Environments(plan).Of(host.is_remote);
+  Environments(plan).AddTo(&order.start, host, MostWorkers(plan.spec, host));
   return order;
 }
 
@@ -135,7 +152,10 @@ std::map<int, wire::StartGeneration> StartMessages(const LaunchPlan& plan,
       }
       if (start.generation == 1 && is_whole)
         message.stdin_rank = plan.spec.stdin_rank->value_or(-1);
-      message.environment = environments.Of(host.is_remote);
+      // Workers that outlive changes share the host with those that may come.
+      environments.AddTo(&message, host,
+                         is_whole && !plan.spec.outlives_changes() ? std::max(1, message.local_size)
+                                                                   : MostWorkers(plan.spec, host));
     }
     message.workers.push_back({.rank = place.rank,
                                .local_rank = place.local_rank,
@@ -144,6 +164,24 @@ std::map<int, wire::StartGeneration> StartMessages(const LaunchPlan& plan,
                                .worker = static_cast<int32_t>(worker.worker)});
   }
   return messages;
+}
+
+std::string ThreadsNotice(const std::map<int, wire::StartGeneration>& messages) {
+  uint32_t least = UINT32_MAX;
+  uint32_t most = 0;
+  bool is_shared = false;
+  for (const auto& [host, message] : messages) {
+    if (message.threads == 0) continue;
+    least = std::min(least, message.threads);
+    most = std::max(most, message.threads);
+    is_shared = is_shared || message.workers.size() > 1;
+  }
+  if (!is_shared) return {};
+  return fmt::format(
+      "{}={} in each worker: its host's CPUs divided by the workers there "
+      "(--omp-threads N, or inherit)",
+      kThreadNames[0],
+      least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most));
 }
 
 }  // namespace hvdray

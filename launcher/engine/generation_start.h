@@ -6,6 +6,7 @@
 
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "launcher/driver/events.h"
@@ -36,6 +37,10 @@ std::map<int, wire::StartGeneration> StartMessages(const LaunchPlan& plan,
                                                    const effect::StartWorkers& start,
                                                    std::span<const RankInfo> ranks,
                                                    HostTable& hosts);
+
+/// What a user is told of the threads that workers get in these messages; empty: nothing, since
+/// none was chosen or no host is shared by several workers.
+std::string ThreadsNotice(const std::map<int, wire::StartGeneration>& messages);
 
 }  // namespace hvdray
 

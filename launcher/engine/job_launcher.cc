@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "launcher/engine/generation_start.h"
 #include "launcher/engine/leftovers.h"
 #include "launcher/job/user_variables.h"
 
@@ -168,7 +169,11 @@ Status JobLauncher::OpenSession(ServeOptions options, ServeSession::Gangs gangs)
   return {};
 }
 
-std::vector<std::string> JobLauncher::EnvironmentOf(
+void JobLauncher::SayThreads(const std::map<int, wire::StartGeneration>& messages) {
+  if (const std::string notice = ThreadsNotice(messages); !notice.empty()) console_->Say(notice);
+}
+
+Result<std::vector<std::string>> JobLauncher::EnvironmentOf(
     const std::map<std::string, std::string>& added) const {
   std::vector<std::string> env = base_env_;
   for (const auto& [name, value] : added) {

@@ -88,6 +88,8 @@ class JobLauncher : public Launcher {
   /// Handles output and credits; false: the message is another one. The guard has checked it.
   bool OnStream(wire::Message& message);
   void OnWarmed(const std::string& host, const wire::Warmed& warmed);
+  /// Tells how many threads the libraries of these workers start, if hvdray has chosen that.
+  void SayThreads(const std::map<int, wire::StartGeneration>& messages);
   /// The progress line, while the driver has nothing to do.
   void OnIdle();
 

@@ -274,6 +274,10 @@ worker's. `--keep-rank-variables` keeps the latter. What describes the whole bat
 refused (exit 2); `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` and `HOROVOD_GLOO_IFACE` are the exception, where `-x` wins over
 the interface that hvdray has chosen, and with `--no-torch-env` torchrun's variables are yours.
 
+Where `OMP_NUM_THREADS` is not set, each worker gets the CPUs of its host (those of its affinity mask) divided by the
+workers there, at least 1, in `OMP_NUM_THREADS`, `MKL_NUM_THREADS` and `OPENBLAS_NUM_THREADS`: otherwise each would start a
+thread for every CPU. `--omp-threads N` or `inherit` overrides that.
+
 )";
 
 constexpr std::string_view kExitCodes = R"(## Exit codes

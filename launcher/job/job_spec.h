@@ -107,6 +107,7 @@ struct JobSpec {
   Setting<bool> is_clean_env;                  ///< --clean-env
   Setting<bool> keeps_rank_variables;          ///< --keep-rank-variables
   Setting<bool> is_torch_env{true};            ///< --torch-env; see wants_torch_env().
+  Setting<std::optional<int>> omp_threads{0};  ///< --omp-threads. 0: a share; nullopt: inherit.
   Setting<bool> has_channel;                   ///< --channel: docs/channel.md
   Setting<std::vector<std::string>> preload;   ///< --preload: docs/preload.md. Empty: cold.
 

@@ -59,6 +59,11 @@ constexpr OptionRow kRows[] = {
      .type = Type::kFlag, .default_text = "on", .group = Group::kJob,
      .help = "Do not set torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...) in addition to Horovod's. Elastic jobs whose "
              "workers outlive changes (--elastic-mode horovod) have none anyway."},
+    {.id = Id::kOmpThreads, .name = "omp-threads", .spellings = "--omp-threads", .type = Type::kText,
+     .value_name = "N|inherit", .default_text = "the host's CPUs divided by its workers, at least 1",
+     .group = Group::kJob,
+     .help = "Set OMP_NUM_THREADS, MKL_NUM_THREADS and OPENBLAS_NUM_THREADS of each worker. Without this option they are "
+             "set only where OMP_NUM_THREADS is not. inherit: leave them as they are."},
     {.id = Id::kChannel, .name = "channel", .spellings = "--channel", .type = Type::kFlag,
      .default_text = "off", .group = Group::kJob,
      .help = "Give each worker a channel, a socket whose number is in HVDRAY_CHANNEL_FD: a line "

@@ -89,6 +89,12 @@ std::vector<std::string> DecidedAtStart(const JobSpec& spec, const Variables& kn
                                     "NCCL_SOCKET_IFNAME",
                                     "GLOO_SOCKET_IFNAME"};
   if (*spec.has_channel) names.emplace_back("HVDRAY_CHANNEL_FD");
+  const auto has_threads = [](const EnvironmentEntry& entry) {
+    return entry.first == kThreadNames.front();
+  };
+  if (*spec.omp_threads == 0 && std::none_of(known.begin(), known.end(), has_threads)) {
+    names.insert(names.end(), kThreadNames.begin(), kThreadNames.end());  // unless inherited
+  }
   if (spec.wants_torch_env()) {
     names.insert(names.end(), {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"});
   }

@@ -120,6 +120,15 @@ Result<std::optional<int>> StdinOf(const RawOption& raw) {
   return Refused(fmt::format("{} must be a rank or none, not {}", raw.label, Quoted(text)));
 }
 
+Result<std::optional<int>> ThreadsOf(const RawOption& raw) {
+  const std::string text = raw.last();
+  if (text == "inherit") return std::optional<int>();
+  const Result<int64_t> threads = ParseWhole(text, 1, 65536);
+  if (threads.ok()) return std::optional<int>(static_cast<int>(*threads));
+  return Refused(fmt::format("{} must be a number from 1 to 65536 or inherit, not {}", raw.label,
+                             Quoted(text)));
+}
+
 Result<std::vector<std::string>> InterfacesOf(const RawOption& raw) {
   constexpr size_t kMaxNameBytes = 15;  // IFNAMSIZ less its NUL.
   std::vector<std::string> names;
@@ -194,6 +203,7 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
                                            raw.label, range.first, range.second));
               });
   reader.Read(OptionId::kStdin, &spec->stdin_rank, StdinOf);
+  reader.Read(OptionId::kOmpThreads, &spec->omp_threads, ThreadsOf);
   reader.Read(OptionId::kPreload, &spec->preload, ModulesOf);
   HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
   if (spec->heartbeat_timeout.get() < std::chrono::seconds(2)) {

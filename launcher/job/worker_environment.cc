@@ -89,6 +89,11 @@ Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, 
     result.Set(kGlooTimeout, std::to_string(gloo_timeout_s));
   }
   for (const auto& [name, value] : spec.tunables) result.Set(name, *value);
+  if (spec.omp_threads->value_or(0) > 0) {
+    for (const std::string_view name : kThreadNames) {
+      result.Set(std::string(name), std::to_string(**spec.omp_threads));
+    }
+  }
   // A Python worker's lines appear as soon as it prints them; -x may override this.
   result.Set("PYTHONUNBUFFERED", "1");
   for (const std::string& variable : *spec.env) {

@@ -28,6 +28,9 @@ for _signo in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_signo) == signal.SIG_IGN:
         signal.signal(_signo, signal.SIG_DFL)
 
+# Jobs of several workers on these few processors: hvdray would choose the same, and say so on stderr.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
 
 

@@ -105,6 +105,34 @@ def test_x_of_an_interface_counts_and_of_a_slot_variable_is_refused(hvdray, scri
         assert result.code == 2 and "cannot be set" in result.errors, result.errors
 
 
+def test_threads_are_a_share_of_the_affinity_mask_and_said_once(hvdray, script):
+    names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    cpus = len(os.sched_getaffinity(0))
+    show = script("show", SHOW)
+
+    def run(*words, **more):
+        result = hvdray.go(*words, "--", show, *names, env=dict(env, **more))
+        assert result.code == 0, result.errors
+        seen = {tuple(json.loads(lines[0]).values()) for lines in lines_by_rank(result.text).values()}
+        assert len(seen) == 1
+        return seen.pop(), result.errors
+
+    for words in (("-np", "2"), ("-np", "2", "-H", "localhost:2", "--min-np", "2")):
+        share = str(max(1, cpus // 2))
+        seen, errors = run(*words)
+        assert seen == (share,) * 3
+        assert errors.count(f"OMP_NUM_THREADS={share}") == 1
+        seen, errors = run("-q", *words)
+        assert (seen, errors) == ((share,) * 3, "")
+    seen, errors = run("-np", "1")
+    assert (seen, errors) == ((str(cpus),) * 3, ""), "a worker alone has them all: nothing to say"
+    assert run("-np", str(4 * cpus))[0] == ("1",) * 3
+    assert run("-np", "2", OMP_NUM_THREADS="7") == (("7", None, None), "")
+    assert run("-np", "2", "--omp-threads", "3", OMP_NUM_THREADS="7") == (("3",) * 3, "")
+    assert run("-np", "2", "--omp-threads", "inherit") == ((None,) * 3, "")
+
+
 def test_clean_env_and_x(hvdray, script):
     env = dict(os.environ, SECRET="s", WANTED="w", NCCL_DEBUG="INFO", HOROVOD_LOG_LEVEL="debug")
     names = ["SECRET", "WANTED", "NEW", "NCCL_DEBUG", "HOROVOD_LOG_LEVEL", "HOME"]

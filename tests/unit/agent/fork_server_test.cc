@@ -37,6 +37,17 @@ TEST(ForkServerPlanTest, HasTheEnvironmentThatAllWorkersShareAndPythonsOwn) {
   EXPECT_FALSE(PlanForkServer(StartOf({"sh", "a.sh"}), {}, {}).ok());
 }
 
+TEST(ForkServerPlanTest, AnotherShareOfTheCpusIsNoReasonToImportAgain) {
+  const auto plan = [](uint32_t share, const std::string& entry) {
+    wire::StartGeneration start = StartOf({"python3", "a.py"});
+    start.threads = share;
+    return PlanForkServer(start, {"PATH=/bin", entry}, {}).value();
+  };
+  EXPECT_EQ(plan(2, "OMP_NUM_THREADS=2").threads, Words{"OMP_NUM_THREADS=2"});
+  EXPECT_EQ(plan(2, "OMP_NUM_THREADS=2"), plan(4, "OMP_NUM_THREADS=4"));
+  EXPECT_NE(plan(0, "OMP_NUM_THREADS=2"), plan(0, "OMP_NUM_THREADS=4")) << "the user's";
+}
+
 TEST(ForkServerPlanTest, ItsCommandLineHasRoomForAWorkers) {
   const Words commands[] = {{"python3", "a.py"},
                             {"python3", "a"},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <string_view>
 
@@ -167,6 +168,21 @@ TEST(GangEnvironmentTest, WhatTheUserHasSetOnPurposeBeatsWhatIsChosen) {
   EXPECT_EQ(whole.at("PYTHONUNBUFFERED"), "");
   EXPECT_EQ(whole.at("HOROVOD_GLOO_IFACE"), "eth1") << "inherited, maybe from an outer job";
   EXPECT_EQ(whole.at("RANK"), "6");
+}
+
+TEST(GangEnvironmentTest, AShareOfThreadsCountsWhereTheJobSaysNothing) {
+  const auto threads = [](std::vector<std::string> entries) {
+    wire::StartGeneration start = MakeStart();
+    start.threads = 3;
+    start.environment = std::move(entries);
+    auto whole = Whole(start);
+    return std::array{whole["OMP_NUM_THREADS"], whole["MKL_NUM_THREADS"],
+                      whole["OPENBLAS_NUM_THREADS"]};
+  };
+  using Three = std::array<std::string, 3>;
+  EXPECT_EQ(threads({}), (Three{"3", "3", "3"}));
+  EXPECT_EQ(threads({"MKL_NUM_THREADS=7"}), (Three{"3", "7", "3"}));
+  EXPECT_EQ(threads({"OMP_NUM_THREADS=7"}), (Three{"7", "", ""})) << "the others follow it";
 }
 
 TEST(GangEnvironmentTest, LoopbackIsNeverAskedThroughAProxy) {

@@ -85,6 +85,30 @@ TEST_F(GenerationStartTest, AnOrderToWarmIsTheStartWithoutItsWorkers) {
   }
 }
 
+TEST_F(GenerationStartTest, CpusAreSharedByTheWorkersOfAHost) {
+  BecomeGang();
+  hosts_.At(0).facts.cpu_count = 7;
+  hosts_.At(1).facts.cpu_count = 1;
+  auto messages = Messages(Start(1), ranks_);
+  EXPECT_EQ(messages[0].threads, 3U);
+  EXPECT_EQ(messages[1].threads, 1U);
+  EXPECT_NE(ThreadsNotice(messages).find("OMP_NUM_THREADS=1 to 3 "), std::string::npos);
+  messages.erase(0);
+  EXPECT_EQ(ThreadsNotice(messages), "") << "no CPU is shared";
+  plan_.spec.omp_threads.Set(std::optional<int>(), "test");
+  EXPECT_EQ(Messages(Start(1), ranks_)[0].threads, 0U);
+  plan_.spec.omp_threads = Setting<std::optional<int>>(0);
+  plan_.environment.Set("OMP_NUM_THREADS", "5");
+  EXPECT_EQ(Messages(Start(1), ranks_)[0].threads, 0U) << "the user has decided";
+}
+
+TEST_F(GenerationStartTest, WorkersThatOutliveChangesLeaveCpusToThoseThatMayCome) {
+  hosts_.At(1).facts.cpu_count = 8;
+  EXPECT_EQ(Messages(Start(1), ranks_)[1].threads, 4U) << "one worker, two slots";
+  plan_.spec.max_np.Set(std::optional<int>(1), "test");
+  EXPECT_EQ(Messages(Start(1), ranks_)[1].threads, 8U);
+}
+
 TEST_F(GenerationStartTest, OnlyWhatTheUserHasSetOnPurposeIsKept) {
   plan_.spec.env.Set({"NCCL_SOCKET_IFNAME=ib0", "A=1"}, "test");
   plan_.environment.Set("GLOO_SOCKET_IFNAME", "of an outer job");

@@ -59,13 +59,14 @@ TEST(PlanTest, NamesEveryVariableThatOnlyAStartCanDecide) {
   JobSpec spec = SpecWith({"x"});
   const auto local = ParseJson(PlanToJson(spec, Ranks({{"a", 2}}, 2)));
   ASSERT_TRUE(local.ok());
-  EXPECT_EQ((*local)["decided_at_start"],
-            (Json{"HVDRAY_JOB_ID", "HVDRAY_GENERATION", "TORCHELASTIC_ERROR_FILE",
-                  "HOROVOD_GLOO_RENDEZVOUS_PORT", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "no_proxy",
-                  "NO_PROXY"}));
+  EXPECT_EQ(
+      (*local)["decided_at_start"],
+      (Json{"HVDRAY_JOB_ID", "HVDRAY_GENERATION", "TORCHELASTIC_ERROR_FILE",
+            "HOROVOD_GLOO_RENDEZVOUS_PORT", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+            "OPENBLAS_NUM_THREADS", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "no_proxy", "NO_PROXY"}));
   spec.network_interfaces.Set({"eth0"}, "flag --network-interfaces");
   const auto chosen = ParseJson(PlanToJson(spec, Ranks({{"a", 2}}, 2)));
-  EXPECT_EQ((*chosen)["decided_at_start"].size(), 11u);
+  EXPECT_EQ((*chosen)["decided_at_start"].size(), 14u);
 }
 
 TEST(PlanTest, NamesTheVariableOfAChannelWhereThereIsOne) {

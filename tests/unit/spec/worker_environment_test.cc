@@ -180,6 +180,22 @@ TEST(WorkerEnvironmentTest, TunablesBeatWhatIsInheritedAndXBeatsBoth) {
   EXPECT_EQ(worker.Get("EQ"), "a=b");
 }
 
+TEST(WorkerEnvironmentTest, ThreadsAreSetOnceTheUserGivesANumber) {
+  const Environment ours = Env({{"OMP_NUM_THREADS", "8"}, {"MKL_NUM_THREADS", "8"}});
+  const auto threads = [&ours](const std::string& words) {
+    const Environment worker =
+        WorkerEnvironment(SpecOf("-np 1 " + words + " ./t", ours), ours, true);
+    return worker.GetOr("OMP_NUM_THREADS", "") + worker.GetOr("MKL_NUM_THREADS", "") +
+           worker.GetOr("OPENBLAS_NUM_THREADS", "");
+  };
+  EXPECT_EQ(threads(""), "88");
+  EXPECT_EQ(threads("--omp-threads inherit"), "88");
+  EXPECT_EQ(threads("--omp-threads 3"), "333");
+  EXPECT_EQ(threads("--omp-threads 3 -x MKL_NUM_THREADS=5"), "353");
+  SpecWorld().ExpectRefused("-np 1 --omp-threads 0 ./t", "flag --omp-threads");
+  SpecWorld().ExpectRefused("-np 1 --omp-threads all ./t", "flag --omp-threads");
+}
+
 TEST(WorkerEnvironmentTest, XBringsBackWhatWouldBeDropped) {
   const Environment ours = Env({{"CUDA_VISIBLE_DEVICES", "3"}, {"OLDPWD", "/x"}});
   const Environment worker =

@@ -181,6 +181,18 @@ TEST(MessageCodecTest, WhomADirectoryIsTrustedToGoesAndComesBack) {
   }
 }
 
+TEST(MessageCodecTest, WhatTheUserSaysOfVariablesGoesAndComesBack) {
+  StartGeneration start = SampleStart();
+  start.keeps_rank_variables = true;
+  start.kept_variables = {"NCCL_SOCKET_IFNAME", "PYTHONUNBUFFERED"};
+  start.threads = 12;
+  const Message message{7, start};
+  EXPECT_EQ(DecodeWhole(EncodeMessage(message).value()).value(), message);
+  EXPECT_TRUE(IsRefused(MessageType::kStartGeneration, R"({"threads":-1})", ByteView("\0", 1)));
+  EXPECT_TRUE(
+      IsRefused(MessageType::kStartGeneration, R"({"kept_variables":"A"})", ByteView("\0", 1)));
+}
+
 TEST(MessageCodecTest, WorkersMayGrowElementsAtTheEnd) {
   const auto start = Decoded<StartGeneration>(
       MessageType::kStartGeneration, R"({"workers":[[1,2,3,4,5,"later"]]})", ByteView("\0", 1));
