@@ -153,6 +153,7 @@ int CheckCommand(const CommandLine& line) {
   if (plan.spec.working_directory->empty()) {
     if (const Status gone = CheckCurrentDirectory(plan); !gone.ok()) return Fail("check", gone);
   }
+  TellAllocation(plan.spec, "hvdray check");
   if (const Status status = PlanCheck(*request, plan); !status.ok()) return Fail("check", status);
   return CheckHosts(*request, std::move(plan));
 }

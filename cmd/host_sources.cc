@@ -20,6 +20,7 @@
 #include "cluster/host_source.h"
 #include "cmd/cluster_nodes.h"
 #include "launcher/job/hostfile.h"
+#include "launcher/job/spec_builder.h"
 
 namespace hvdray {
 namespace {
@@ -59,6 +60,11 @@ std::unique_ptr<HostSource> MakeHostfile(Loop& loop, const JobSpec& spec) {
 }
 
 }  // namespace
+
+void TellAllocation(const JobSpec& spec, std::string_view command) {
+  const std::string notice = AllocationNotice(spec);
+  if (!notice.empty() && !*spec.is_quiet) Tell(LogLevel::kInfo, command, notice);
+}
 
 void SayDiscovery(std::string_view line) { Tell(LogLevel::kInfo, "hvdray", line); }
 

@@ -23,6 +23,9 @@ using SayDiscoveryFn = std::function<void(std::string_view line)>;
 /// Writes to stderr at once. Only while nothing else writes there.
 void SayDiscovery(std::string_view line);
 
+/// Says on stderr, without -q, which hosts were taken from a batch system.
+void TellAllocation(const JobSpec& spec, std::string_view command);
+
 /// --host-discovery-script; else --hostfile, watched for changes, unless it is a pipe, which can be
 /// read only once; else spec.hosts as they are. The loop outlives the source. Errors: those of
 /// CheckDiscoveryCommand().

@@ -119,6 +119,7 @@ int RunCommand(const CommandLine& line) {
     if (const Status gone = CheckCurrentDirectory(plan); !gone.ok()) return Fail("run", gone);
   }
   if (*plan.spec.ray.is_wanted) return RunOnRay(plan, link);
+  TellAllocation(plan.spec, "hvdray run");
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;
   if (const Status status = MakePlan(plan, "hvdray run", is_shown); !status.ok())
     return Fail("run", status);

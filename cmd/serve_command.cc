@@ -275,6 +275,7 @@ int ServeCommand(const CommandLine& line) {
     const HeadLink link;
     return ServeOnRayJob(std::move(plan), std::move(*options), link);
   }
+  TellAllocation(plan.spec, "hvdray serve");
   if (const Status status = MakePlan(plan, "hvdray serve", /*is_shown=*/false); !status.ok()) {
     return Fail("serve", status);
   }

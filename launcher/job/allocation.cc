@@ -160,14 +160,38 @@ Result<std::vector<HostSlots>> SlurmJobHosts(const Environment& environment,
   return WithSlots(names, slots);
 }
 
+/// The steps of salloc's shell (LaunchParameters=use_interactive_step) and of sbatch's script: one
+/// task on the first host, which is meant to use the others.
+bool IsWholeAllocation(const Environment& environment) {
+  const std::string step = environment.GetOr("SLURM_STEP_ID", "");
+  return step == "4294967290" || step == "4294967291";
+}
+
 /// The step in which this process runs, unless that step stands for the whole allocation.
 std::optional<Variable> FindSlurmStep(const Environment& environment) {
-  // The steps of salloc's shell (LaunchParameters=use_interactive_step) and of sbatch's script: one
-  // task on the first host, which is meant to use the others.
-  for (const char* whole : {"4294967290", "4294967291"}) {
-    if (environment.GetOr("SLURM_STEP_ID", "") == whole) return std::nullopt;
-  }
+  if (IsWholeAllocation(environment)) return std::nullopt;
   return Find(environment, "SLURM_STEP_NODELIST");
+}
+
+/// The number of the parent in a text of /proc/PID/stat: "PID (NAME) STATE PARENT ...". The name
+/// may have blanks and parentheses.
+std::string_view ParentIn(std::string_view stat) {
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos) return {};
+  const std::vector<std::string_view> words = BlankSeparated(stat.substr(name_end + 1));
+  return words.size() > 1 ? words[1] : std::string_view();
+}
+
+/// Whether Slurm has started SLURM_TASK_PID, on this host, as the script of a batch job.
+bool IsBatchScript(const Environment& environment, const ReadWholeFile& read) {
+  const std::string pid = environment.GetOr("SLURM_TASK_PID", "");
+  if (pid.empty() || !IsAllDigits(pid)) return false;
+  const auto stat = read(fmt::format("/proc/{}/stat", pid));
+  if (!stat.ok() || !*stat) return false;
+  const std::string_view parent = ParentIn(**stat);
+  if (parent.empty() || !IsAllDigits(parent)) return false;
+  const auto title = read(fmt::format("/proc/{}/cmdline", parent));
+  return title.ok() && *title && (*title)->find(".batch]") != std::string::npos;
 }
 
 /// nullopt: the step is another job's, inherited by running sbatch or salloc within it.
@@ -277,11 +301,14 @@ Result<std::vector<HostSlots>> LsfCountedHosts(const Variable& variable) {
 }  // namespace
 
 Result<std::optional<Setting<std::vector<HostSlots>>>> FindAllocation(
-    const Environment& environment, const ReadWholeFile& read) {
+    const Environment& environment, const ReadWholeFile& read, BatchSystems systems) {
   std::optional<Setting<std::vector<HostSlots>>> found;
-  if (const auto slurm = Find(environment, "SLURM_JOB_NODELIST")) {
+  const bool is_any = systems == BatchSystems::kAll;
+  const auto slurm = Find(environment, "SLURM_JOB_NODELIST");
+  const auto pbs = Find(environment, "PBS_NODEFILE");
+  if (is_any && slurm) {
     HVDRAY_ASSIGN_OR_RETURN(found, SlurmHosts(environment, *slurm));
-  } else if (const auto pbs = Find(environment, "PBS_NODEFILE")) {
+  } else if (is_any && pbs) {
     HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, PbsHosts(*pbs, read));
     found = HostsOf(std::move(hosts), *pbs);
   } else if (const auto lsf = Find(environment, "LSB_HOSTS")) {
@@ -292,6 +319,17 @@ Result<std::optional<Setting<std::vector<HostSlots>>>> FindAllocation(
     found = HostsOf(std::move(hosts), *counted);
   }
   return found;
+}
+
+Status CheckSlurmStep(const Environment& environment, const ReadWholeFile& read) {
+  const std::optional<int> tasks = ParseSlots(environment.GetOr("SLURM_STEP_NUM_TASKS", ""));
+  if (tasks.value_or(1) <= 1 || IsWholeAllocation(environment)) return {};
+  if (IsBatchScript(environment, read)) return {};
+  return {
+      ErrorCode::kUsage,
+      fmt::format("srun runs this command as {} tasks, and each would start a whole job", *tasks),
+      "leave out srun: hvdray starts the workers on all hosts of the job; or run it as one task: "
+      "srun --ntasks=1 hvdray run -H HOST:SLOTS,..."};
 }
 
 }  // namespace hvdray

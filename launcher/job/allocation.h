@@ -4,6 +4,7 @@
 #ifndef HVDRAY_LAUNCHER_JOB_ALLOCATION_H_
 #define HVDRAY_LAUNCHER_JOB_ALLOCATION_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,8 +37,17 @@ using ReadWholeFile = std::function<Result<std::optional<std::string>>(const std
 ///   too large for LSB_HOSTS. Source: LSF administration, "parallel jobs".
 /// Errors: kSpecInvalid "env NAME:column: …" (for a file "env PBS_NODEFILE: file:line:column: …");
 /// kFileUnreadable for a missing file.
+/// `systems`: which count. Horovod itself knows LSF's alone.
+enum class BatchSystems : uint8_t { kAll, kLsf };
 Result<std::optional<Setting<std::vector<HostSlots>>>> FindAllocation(
-    const Environment& environment, const ReadWholeFile& read);
+    const Environment& environment, const ReadWholeFile& read,
+    BatchSystems systems = BatchSystems::kAll);
+
+/// kUsage if srun has started this command as one of several tasks: each would start a whole job.
+/// Not for what stands for the whole allocation (the shell of salloc, the script of sbatch), even
+/// if sbatch was called within a step, whose variables leak into the script: there the parent of
+/// SLURM_TASK_PID calls itself "[JOB.batch]". Source: srun(1), output environment variables.
+Status CheckSlurmStep(const Environment& environment, const ReadWholeFile& read);
 
 }  // namespace hvdray
 

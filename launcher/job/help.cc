@@ -233,8 +233,9 @@ position and the nearest name; an unknown `HVDRAY_*` variable is a warning.
   names at colons, so an IPv6 address appears in its shortest form with `-` for `:`: `fe80--1` for
   `fe80::1`, `0--1` for `::1`, `fe80--1_eth0` for `fe80::1%eth0`.
 
-If no flag, variable or file names hosts, a job takes those of the batch system it runs under, from the
-first of these variables that is set:
+If no flag, variable or file names hosts, `run`, `check`, `bench` and `serve` take those of the batch system they run
+under, from the first of these variables that is set, and say so on stderr. `-H localhost:N` stays on this machine, as do
+the Python package and, except under LSF, `horovodrun`.
 
 | variable | slots |
 |---|---|
@@ -244,7 +245,8 @@ first of these variables that is set:
 | `LSB_HOSTS` | one per word |
 | `LSB_MCPU_HOSTS` | the number after each host |
 
-`-H localhost:N` ignores the batch system. A variable that does not parse is an error.
+A variable that does not parse is an error. So is `srun hvdray run` with several tasks, each of which would start a whole
+job (exit 2): leave out `srun`.
 
 ## The job file
 

@@ -15,6 +15,7 @@
 #include "base/command_words.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "launcher/job/allocation.h"
 #include "launcher/job/argv.h"
 #include "launcher/job/horovod_options.h"
 #include "launcher/job/option_layers.h"
@@ -177,7 +178,7 @@ Result<HorovodConfig> LoadHorovodConfig(const SpecInput& input, const ResolverFi
 }
 
 Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environment& environment,
-                   const ResolverFiles& files, bool is_check) {
+                   const ResolverFiles& files, bool is_check, CalledAs name) {
   if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
     const OptionId action = argv.options.back().row->id;
     request.wants_help = action == OptionId::kHelp;
@@ -189,14 +190,17 @@ Status ResolveInto(RunRequest& request, const ParsedArgv& argv, const Environmen
   HVDRAY_ASSIGN_OR_RETURN(input.config,
                           LoadHorovodConfig(input, files, environment, &request.warnings));
   input.is_check = is_check;
+  input.name = name;
   HVDRAY_ASSIGN_OR_RETURN(request.spec, BuildSpec(input, environment, files, &request.warnings));
   return {};
 }
 
 Result<RunRequest> ResolveParsed(const ParsedArgv& argv, const Environment& environment,
-                                 const ResolverFiles& files, bool is_check) {
+                                 const ResolverFiles& files, bool is_check,
+                                 CalledAs name = CalledAs::kHvdray) {
   RunRequest request;
-  if (Status status = ResolveInto(request, argv, environment, files, is_check); !status.ok()) {
+  if (Status status = ResolveInto(request, argv, environment, files, is_check, name);
+      !status.ok()) {
     if (files.warn) std::for_each(request.warnings.begin(), request.warnings.end(), files.warn);
     return status;
   }
@@ -385,7 +389,11 @@ Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environme
                               const ResolverFiles& files, CalledAs name) {
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args));
   if (name == CalledAs::kHorovodrun) TakeAssignments(argv);
-  return ResolveParsed(argv, environment, files, /*is_check=*/false);
+  const bool only_shows = std::ranges::any_of(argv.options, [](const ParsedOption& option) {
+    return option.row->type == OptionType::kAction || option.row->id == OptionId::kPrintConfig;
+  });
+  if (!only_shows) HVDRAY_RETURN_IF_ERROR(CheckSlurmStep(environment, files.read));
+  return ResolveParsed(argv, environment, files, /*is_check=*/false, name);
 }
 
 Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Environment& environment,
@@ -395,6 +403,10 @@ Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Envir
   HVDRAY_RETURN_IF_ERROR(TakeOwnOptions(argv, request));
   HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, /*is_check=*/true));
   const JobSpec& spec = request.run.spec;
+  // On named hosts it does no harm.
+  if (!AllocationNotice(spec).empty()) {
+    HVDRAY_RETURN_IF_ERROR(CheckSlurmStep(environment, files.read));
+  }
   HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
   request.slots = CheckSlots(spec);
   return request;
@@ -408,6 +420,10 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
   HVDRAY_ASSIGN_OR_RETURN(request.run, ResolveParsed(argv, environment, files, /*is_check=*/false));
   const RunRequest& run = request.run;
   if (run.wants_help || run.wants_version || run.wants_check_build) return request;
+  // The Python package names this machine: each task may well have workers of its own.
+  if (!AllocationNotice(run.spec).empty()) {
+    HVDRAY_RETURN_IF_ERROR(CheckSlurmStep(environment, files.read));
+  }
   HVDRAY_RETURN_IF_ERROR(RefuseForServe(request));
   if ((request.control_fd >= 0) == !request.control_path.empty()) {
     return Status(ErrorCode::kUsage, "one of --control-fd N and --control PATH is needed",

@@ -495,6 +495,14 @@ int64_t TotalSlots(const std::vector<HostSlots>& hosts) {
   return total;
 }
 
+constexpr std::string_view kEnvOrigin = "env ";
+
+/// The hosts are those of a batch system.
+bool AreAllocated(const JobSpec& spec) {
+  const std::string& origin = spec.hosts.origin();
+  return origin.starts_with(kEnvOrigin) && !origin.starts_with("env HVDRAY_");
+}
+
 Status ReadLimit(const LayerStack& layers, OptionId id, Setting<std::optional<int>>* out) {
   const RawOption* raw = layers.Find(id);
   if (raw == nullptr) return {};
@@ -729,7 +737,9 @@ Status FindHosts(const SpecInput& input, const Environment& environment, const R
     spec->hosts.Set(input.cluster->hosts, *spec->cluster_file);
     TakeLogin(*input.cluster, spec);
   } else {
-    HVDRAY_ASSIGN_OR_RETURN(auto found, FindAllocation(environment, files.read));
+    const BatchSystems systems =
+        input.name == CalledAs::kHorovodrun ? BatchSystems::kLsf : BatchSystems::kAll;
+    HVDRAY_ASSIGN_OR_RETURN(auto found, FindAllocation(environment, files.read, systems));
     if (found) spec->hosts = *std::move(found);
   }
   return {};
@@ -996,12 +1006,21 @@ Status CheckRunSection(const YamlNode& run) {
   return ResolveTunables(said, HorovodConfig(), OptionLayer(), &ignored).status();
 }
 
+std::string AllocationNotice(const JobSpec& spec) {
+  if (!AreAllocated(spec)) return {};
+  std::vector<std::string> names;
+  for (const HostSlots& host : *spec.hosts) names.push_back(host.host);
+  return fmt::format("the hosts are those of {}: {}, {} (-H localhost:{} stays on this machine)",
+                     spec.hosts.origin().substr(kEnvOrigin.size()), CompressHostList(names),
+                     Count(static_cast<uint64_t>(TotalSlots(*spec.hosts)), "slot"), *spec.np);
+}
+
 Status CheckSlots(const JobSpec& spec) {
   const int64_t slots = TotalSlots(*spec.hosts);
   if (*spec.np <= slots || spec.may_learn_hosts()) return {};
   // Nobody asked for the hosts of a batch system, so the hint shows how to stay on this machine.
   const std::string& origin = spec.hosts.origin();
-  const bool is_allocated = origin.starts_with("env ") && !origin.starts_with("env HVDRAY_");
+  const bool is_allocated = AreAllocated(spec);
   return Status(
       ErrorCode::kNotEnoughSlots,
       fmt::format("{}: Requested more processes ({}) than there are available slots ({})",

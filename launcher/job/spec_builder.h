@@ -27,6 +27,7 @@ struct SpecInput {
   /// For `hvdray check`, which needs neither a command nor a number of workers, and whose caller
   /// reports too few slots with the rest (CheckSlots()).
   bool is_check = false;
+  CalledAs name = CalledAs::kHvdray;  ///< horovodrun's users expect Horovod's hosts.
 };
 
 /// One spec from all levels. `environment`: the launcher's, for -x NAME and for the hosts of a
@@ -48,6 +49,10 @@ Status CheckRunSection(const YamlNode& run);
 
 /// kNotEnoughSlots if the hosts have fewer slots than -np asks for and cannot grow. Pure.
 Status CheckSlots(const JobSpec& spec);
+
+/// What a user is told of hosts that nobody named: which batch system they come from. Empty: they
+/// were named, or are this machine.
+std::string AllocationNotice(const JobSpec& spec);
 
 /// Sets how to log in to the hosts of a cluster file, except where an option says it. Pure.
 void TakeLogin(const ClusterHosts& cluster, JobSpec* spec);

@@ -133,9 +133,7 @@ class Executor:
             raise ValueError('backend="ssh" needs hosts')
         if backend == "local" and has_hosts:
             raise ValueError('backend="local" takes no hosts')
-        if min_workers is not None and not has_hosts and not self._is_on_ray:
-            self._options["hosts"] = local_hosts(self._options)
-        elif (
+        if (
             num_workers is None
             and num_hosts is None
             and min_workers is None
@@ -151,6 +149,8 @@ class Executor:
             self._options["hosts"] = _hosts_text(hosts)
         if num_workers is not None:
             self._options["np"] = num_workers
+        if not has_hosts and not self._is_on_ray:
+            self._options["hosts"] = local_hosts(self._options)  # not those of a batch system around us
         if working_dir is not None:
             self._options["cwd"] = working_dir
         self._python = os.path.expanduser(python) if python else (PYTHON_OF_RAY if self._is_on_ray else sys.executable)

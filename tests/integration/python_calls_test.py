@@ -1148,3 +1148,16 @@ def test_the_bootstrap_is_short():
     from hvdray._kit import BOOTSTRAP
 
     assert len(BOOTSTRAP) <= 400 and not re.search(r"[\"$`]", BOOTSTRAP)
+
+
+def test_workers_are_this_machines_within_a_batch_job_and_env_names_no_rank(programs):
+    programs.run("""
+names = lambda: (os.environ["HOROVOD_HOSTNAME"], os.environ["NCCL_SOCKET_IFNAME"], os.environ.get("SLURM_PROCID"))
+for backend in "local", "auto":
+    with hvdray.Executor(2, backend=backend, env={"NCCL_SOCKET_IFNAME": "ib0"}) as executor:
+        assert executor.run(names) == [("localhost", "ib0", None)] * 2
+assert hvdray.run(names, num_proc=1) == [("localhost", "lo", None)]
+for name in "RANK", "HOROVOD_RANK", "MASTER_PORT":
+    assert name + " cannot be set" in str(raised(hvdray.HvdrayError, lambda: hvdray.run(names, num_proc=1, env={name: "3"})))
+""", env={"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "no-such-host[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)",
+          "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"})

@@ -133,6 +133,28 @@ def test_threads_are_a_share_of_the_affinity_mask_and_said_once(hvdray, script):
     assert run("-np", "2", "--omp-threads", "inherit") == ((None,) * 3, "")
 
 
+def test_hosts_of_a_batch_system_are_named_and_are_not_horovodruns(hvdray, tmp_path):
+    env = dict(os.environ, SLURM_JOB_ID="7", SLURM_JOB_NODELIST="127.0.0.1", SLURM_TASKS_PER_NODE="2")
+    result = hvdray.go("--", "printenv", "HOROVOD_HOSTNAME", env=env)
+    assert result.code == 0 and "SLURM_JOB_NODELIST: 127.0.0.1, 2 slots" in result.errors
+    assert sorted(result.text.splitlines()) == [f"[{r}]<stdout>:127.0.0.1" for r in range(2)]
+    assert hvdray.go("-q", "--", "true", env=env).errors == ""
+    checked = hvdray.run("check", env=env)
+    assert "SLURM_JOB_NODELIST: 127.0.0.1, 2 slots" in checked.errors
+    horovodrun = tmp_path / "horovodrun"
+    horovodrun.symlink_to(hvdray.binary)
+    result = hvdray.run("-np", "2", "printenv", "HOROVOD_HOSTNAME", binary=horovodrun, env=env)
+    assert sorted(result.text.splitlines()) == [f"[{r}]<stdout>:localhost" for r in range(2)]
+    assert result.errors == ""
+
+
+def test_srun_with_several_tasks_starts_no_job(hvdray):
+    env = dict(os.environ, SLURM_JOB_ID="7", SLURM_JOB_NODELIST="127.0.0.1", SLURM_TASKS_PER_NODE="2", SLURM_STEP_ID="0",
+               SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="1")
+    result = hvdray.go("-np", "2", "--", "true", env=env)
+    assert (result.code, result.text) == (2, "") and "srun" in result.errors
+
+
 def test_clean_env_and_x(hvdray, script):
     env = dict(os.environ, SECRET="s", WANTED="w", NCCL_DEBUG="INFO", HOROVOD_LOG_LEVEL="debug")
     names = ["SECRET", "WANTED", "NEW", "NCCL_DEBUG", "HOROVOD_LOG_LEVEL", "HOME"]

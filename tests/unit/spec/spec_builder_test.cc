@@ -33,6 +33,62 @@ TEST(SpecHostsTest, AnAllocationStandsInForHostsThatNobodyNames) {
   EXPECT_EQ(*SlurmJob().Resolve("-np 2 ./t")->spec.np, 2);
 }
 
+TEST(SpecHostsTest, WhoeverTakesTheHostsOfABatchSystemIsTold) {
+  const Result<RunRequest> request = SlurmJob().Resolve("./t");
+  const std::string notice = AllocationNotice(request->spec);
+  EXPECT_NE(notice.find("SLURM_JOB_NODELIST: n[1-2], 3 slots"), std::string::npos) << notice;
+  EXPECT_NE(notice.find("-H localhost:3"), std::string::npos) << notice;
+  EXPECT_EQ(AllocationNotice(SlurmJob().Resolve("-H a:4 ./t")->spec), "");
+  EXPECT_EQ(AllocationNotice(SpecWorld().Resolve("-np 2 ./t")->spec), "");
+  SpecWorld variable = SlurmJob();
+  variable.environment.Set("HVDRAY_HOSTS", "a:4");
+  EXPECT_EQ(AllocationNotice(variable.Resolve("./t")->spec), "");
+}
+
+// As Horovod 0.28's launch.py, which looks at LSF's variables alone.
+TEST(SpecHostsTest, HorovodrunStaysOnThisMachineInSlurmAndPbs) {
+  const auto hosts = [](const SpecWorld& world) {
+    const Result<RunRequest> request =
+        ResolveRun(Words("-np 2 ./t"), world.environment, world.Files(), CalledAs::kHorovodrun);
+    EXPECT_TRUE(request.ok()) << request.status().ToString();
+    return request.ok() ? *request->spec.hosts : HostList();
+  };
+  EXPECT_EQ(hosts(SlurmJob()), (HostList{{"localhost", 2}}));
+  SpecWorld pbs;
+  pbs.environment = Env({{"PBS_NODEFILE", "/none"}});
+  EXPECT_EQ(hosts(pbs), (HostList{{"localhost", 2}}));
+  pbs.environment = Env({{"SLURM_JOB_NODELIST", "n1"}, {"LSB_HOSTS", "a a b"}});
+  EXPECT_EQ(hosts(pbs), (HostList{{"a", 2}, {"b", 1}}));
+}
+
+TEST(SpecHostsTest, AStepOfSeveralTasksWouldStartAJobInEachOfThem) {
+  SpecWorld world = SlurmJob();
+  world.environment.Set("SLURM_STEP_ID", "0");
+  world.environment.Set("SLURM_STEP_NUM_TASKS", "1");
+  world.environment.Set("SLURM_TASK_PID", "300");
+  EXPECT_TRUE(world.Resolve("./t").ok());
+  world.environment.Set("SLURM_STEP_NUM_TASKS", "4");
+  const std::string hint = world.ExpectRefused("./t", "srun");
+  EXPECT_NE(hint.find("--ntasks=1"), std::string::npos) << hint;
+  world.ExpectRefused("-np 2 -H localhost:2 ./t", "srun");
+  world.ExpectRefused("--ray -np 2 ./t", "srun");
+  EXPECT_TRUE(world.Resolve("-h").ok());
+  EXPECT_TRUE(world.Resolve("--print-config ./t").ok());
+  EXPECT_EQ(ResolveCheck(Words("-np 2"), world.environment, world.Files()).status().code(),
+            ErrorCode::kUsage);
+  EXPECT_TRUE(ResolveCheck(Words("-np 2 -H localhost:2"), world.environment, world.Files()).ok())
+      << "it starts nothing";
+  SpecWorld shell = world;  // of salloc
+  shell.environment.Set("SLURM_STEP_ID", "4294967290");
+  EXPECT_TRUE(shell.Resolve("./t").ok());
+  // sbatch within the step: the variables leak into the script.
+  world.files["/proc/300/stat"] = "300 (a) b) S 200 300 300";
+  world.files["/proc/200/cmdline"] = "slurmstepd: [8.0]";
+  world.ExpectRefused("./t", "srun");
+  world.files["/proc/200/cmdline"] = "slurmstepd: [8.batch]";
+  EXPECT_TRUE(world.Resolve("./t").ok());
+}
+
 TEST(SpecHostsTest, WhateverNamesHostsBeatsTheAllocation) {
   const HostList a = {{"a", 4}};
   EXPECT_EQ(*SlurmJob().Resolve("-H a:4 ./t")->spec.hosts, a);
