@@ -53,8 +53,9 @@ Result<std::unique_ptr<HostSource>> MakeScript(Loop& loop, const JobSpec& spec,
 std::unique_ptr<HostSource> MakeHostfile(Loop& loop, const JobSpec& spec) {
   WatchedHostfileOptions options;
   options.path = *spec.hostfile;
-  options.parse = [path = *spec.hostfile](std::string_view text, std::string* /*warning*/) {
-    return ParseHostfile(text, path);
+  options.parse = [path = *spec.hostfile, slots = *spec.slots_per_host](std::string_view text,
+                                                                        std::string* /*warning*/) {
+    return ParseHostfile(text, path, slots);
   };
   return MakeWatchedHostfile(loop, std::move(options));
 }

@@ -222,12 +222,12 @@ position and the nearest name; an unknown `HVDRAY_*` variable is a warning.
 
 * The number after a plain host is always its slots, as for horovodrun; only after `ssh://` is the first
   number a port.
-* Slots may be 0, but not omitted. With Open MPI's `max_slots=M` hvdray only checks that the slots do not
-  exceed it. Other `key=value` words of a host file are ignored, except for typos (`slot=4`). `#` begins a
+* Slots may be 0. `-H` needs them; a host file may omit them: then `--slots-per-host N` counts, else 1, but no
+  more than Open MPI's `max_slots=M`, and a line that is a name alone may be repeated, once for each slot. Other `key=value` words of a host file are ignored, except for typos (`slot=4`). `#` begins a
   comment.
 * A padded range keeps its zeros. A list has at most 100,000 hosts. Quote brackets in a shell:
   `-H 'node[01-32]:4'`.
-* No host may appear twice, not even with another user or port, or in two ranges. Names that differ only by
+* No other host may appear twice, not even with another user or port, or in two ranges. Names that differ only by
   case or by a dot at the end are one host.
 * Workers see their host's plain name (`HOROVOD_HOSTNAME`), without user and port. Horovod cuts such
   names at colons, so an IPv6 address appears in its shortest form with `-` for `:`: `fe80--1` for

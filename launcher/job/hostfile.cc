@@ -96,25 +96,23 @@ std::optional<Word>& At(Values& values, Key key) { return values[static_cast<siz
 
 class HostfileParser {
  public:
-  explicit HostfileParser(std::string_view file_name) : file_name_(file_name) {}
+  HostfileParser(std::string_view file_name, int default_slots)
+      : file_name_(file_name), default_slots_(default_slots) {}
 
   Status AddLine(std::string_view line) {
     ++line_;
     const std::vector<Word> words = WordsOfLine(line);
     if (words.empty()) return {};
-    size_t next = hosts_.size();
-    HVDRAY_RETURN_IF_ERROR(ParseLine(words));
-    for (; next < hosts_.size(); ++next) {
-      const std::string& name = hosts_[next].host;
-      const auto [first, is_new] = seen_.emplace(HostNameKey(name), Seen{line_, name});
-      if (is_new) continue;
-      const auto& [first_line, spelling] = first->second;
-      const std::string place = fmt::format(
-          "{}{}",
-          first_line == line_ ? "on this line" : fmt::format("first on line {}", first_line),
-          spelling == name ? "" : fmt::format(" as {}", spelling));
-      return Wrong(words[0].column, fmt::format("host {} is listed twice, {}", name, place),
-                   "put all slots of a host on one line");
+    std::vector<HostSlots> named;
+    HVDRAY_ASSIGN_OR_RETURN(const bool is_bare, ParseLine(words, &named));
+    for (HostSlots& host : named) {
+      const auto [first, is_new] =
+          seen_.emplace(HostNameKey(host.host), Seen{line_, host.host, hosts_.size(), is_bare});
+      if (is_new) {
+        hosts_.push_back(std::move(host));
+        continue;
+      }
+      HVDRAY_RETURN_IF_ERROR(Repeat(words[0].column, host, is_bare, first->second));
     }
     return {};
   }
@@ -131,14 +129,34 @@ class HostfileParser {
   struct Seen {
     size_t line = 0;
     std::string name;
+    size_t index = 0;  // in hosts_
+    bool is_bare = false;
   };
+
+  // A file of names alone may have one line for each slot, as PBS_NODEFILE has.
+  Status Repeat(size_t column, const HostSlots& host, bool is_bare, const Seen& first) {
+    if (is_bare && first.is_bare && first.line != line_) {
+      int& slots = hosts_[first.index].slots;
+      if (slots <= kMaxSlots - host.slots) {
+        slots += host.slots;
+        return {};
+      }
+      return Wrong(column, fmt::format("host {} has more than {} slots", host.host, kMaxSlots));
+    }
+    const std::string place = fmt::format(
+        "{}{}", first.line == line_ ? "on this line" : fmt::format("first on line {}", first.line),
+        first.name == host.host ? "" : fmt::format(" as {}", first.name));
+    return Wrong(column, fmt::format("host {} is listed twice, {}", host.host, place),
+                 "put all slots of a host on one line");
+  }
 
   Status Wrong(size_t column, std::string_view what, std::string_view hint = kLineHint) const {
     return {ErrorCode::kSpecInvalid, fmt::format("{}:{}:{}: {}", file_name_, line_, column, what),
             std::string(hint)};
   }
 
-  Status ParseLine(const std::vector<Word>& words) {
+  /// Appends the line's hosts to `named`. True: it has nothing but their names.
+  Result<bool> ParseLine(const std::vector<Word>& words, std::vector<HostSlots>* named) {
     HostWord host;
     const Word& first = words[0];
     if (const auto fault = ParseHostWord(first.text, &host)) {
@@ -149,8 +167,7 @@ class HostfileParser {
                    "an IPv6 address is written [::1]:slots, a port ssh://host:port:slots");
     }
     // Checked first: if the line names no host, that is the best message.
-    std::vector<HostSlots> named;
-    if (const auto fault = AppendHosts(host, 0, kMaxHosts - hosts_.size(), &named)) {
+    if (const auto fault = AppendHosts(host, 0, kMaxHosts - hosts_.size(), named)) {
       return Wrong(first.column + fault->offset, fault->message);
     }
     Values values;
@@ -158,14 +175,8 @@ class HostfileParser {
     for (size_t i = 1; i < words.size(); i += 3) {
       HVDRAY_RETURN_IF_ERROR(ParsePair(words, i, host, &values));
     }
-    if (!At(values, Key::kSlots)) {
-      return Wrong(first.column + first.text.size(),
-                   fmt::format("host {} has no slots", ShownText(host.names)));
-    }
-    HVDRAY_RETURN_IF_ERROR(Apply(values, &named));
-    hosts_.insert(hosts_.end(), std::make_move_iterator(named.begin()),
-                  std::make_move_iterator(named.end()));
-    return {};
+    HVDRAY_RETURN_IF_ERROR(Apply(values, named));
+    return words.size() == 1 && !host.slots && host.user.empty() && host.port == 0;
   }
 
   /// words[i], '=', words[i + 2].
@@ -214,11 +225,13 @@ class HostfileParser {
   }
 
   Status Apply(Values& values, std::vector<HostSlots>* hosts) const {
-    int slots = 0;
-    HVDRAY_RETURN_IF_ERROR(ReadCount(*At(values, Key::kSlots), Key::kSlots, &slots));
+    int slots = default_slots_;
+    const auto& given = At(values, Key::kSlots);
+    if (given) HVDRAY_RETURN_IF_ERROR(ReadCount(*given, Key::kSlots, &slots));
     if (const auto& most = At(values, Key::kMaxSlots)) {
       int max_slots = 0;
       HVDRAY_RETURN_IF_ERROR(ReadCount(*most, Key::kMaxSlots, &max_slots));
+      if (!given) slots = std::min(slots, max_slots);
       if (max_slots < slots) {
         return Wrong(most->column, fmt::format("max_slots={} is below slots={}", max_slots, slots));
       }
@@ -245,6 +258,7 @@ class HostfileParser {
   }
 
   std::string_view file_name_;
+  const int default_slots_;
   size_t line_ = 0;
   std::vector<HostSlots> hosts_;
   std::unordered_map<std::string, Seen> seen_;  // by HostNameKey()
@@ -608,9 +622,10 @@ std::optional<int> ParseSlots(std::string_view text) {
   return slots && IsAllDigits(text) && *slots <= kMaxSlots ? slots : std::nullopt;
 }
 
-Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name) {
+Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name,
+                                             std::optional<int> default_slots) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  HostfileParser parser(file_name);
+  HostfileParser parser(file_name, default_slots.value_or(1));
   for (std::string_view line : LinesOf(text)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     HVDRAY_RETURN_IF_ERROR(parser.AddLine(line));

@@ -63,11 +63,12 @@ Result<std::vector<HostSlots>> ParseHostList(std::string_view list);
 /// MPI: `slots` counts and must not exceed M) or "host:N" (hydra). The host is written as in -H;
 /// "user=" and "port=" may follow it. Other key=value words are ignored, unless they look like a
 /// misspelling. Blank lines, `#` comments, CRLF and a UTF-8 byte-order mark are accepted. A host
-/// without slots is refused: Open MPI takes it for one slot or for all cores, depending on its
-/// version, hydra for one, and Horovod refuses it, so no guess is safe. `file_name`: for messages.
-/// Errors: kSpecInvalid with file:line:column; both lines for a host listed twice; a file without
-/// hosts.
-Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name);
+/// without slots has `default_slots` (--slots-per-host), else one, but no more than its max_slots;
+/// a line that is a name alone may be repeated and adds as many (mpirun's rule, and the form of
+/// PBS_NODEFILE). `file_name`: for messages. Errors: kSpecInvalid with file:line:column; both lines
+/// for a host listed twice; a file without hosts.
+Result<std::vector<HostSlots>> ParseHostfile(std::string_view text, std::string_view file_name,
+                                             std::optional<int> default_slots = {});
 
 /// True for up to 64 ASCII letters, digits, '.', '_', '-', '+', without a leading '-'.
 bool IsUserName(std::string_view user);

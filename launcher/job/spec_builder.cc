@@ -339,7 +339,7 @@ constexpr std::array kNotOnRay = {
              "-H names nodes by address; -np N or --num-hosts N takes any"},
     NotOnRay{OptionId::kHostDiscoveryScript, "Ray knows its nodes",
              "--min-np alone makes the job elastic"},
-    NotOnRay{OptionId::kSlotsPerHost, "it only applies to a discovery script", "--num-slots N"},
+    NotOnRay{OptionId::kSlotsPerHost, "it is for host lists", "--num-slots N"},
     NotOnRay{OptionId::kSync, "files reach the nodes in the job's package", "--working-dir DIR"},
     NotOnRay{OptionId::kLaunchAgent, "Ray starts the agents", "leave it out"},
     NotOnRay{OptionId::kForceRemote, "Ray starts the agents", "leave it out"},
@@ -693,7 +693,8 @@ const RawOption* FindHostSource(const LayerStack& layers, OptionId* id) {
 }
 
 Result<std::vector<HostSlots>> ReadHosts(OptionId id, const RawOption& raw,
-                                         const ResolverFiles& files) {
+                                         const ResolverFiles& files,
+                                         std::optional<int> slots_per_host) {
   const std::string& value = raw.values.front();
   if (id == OptionId::kHosts) {
     Result<std::vector<HostSlots>> hosts = ParseHostList(value);
@@ -705,7 +706,7 @@ Result<std::vector<HostSlots>> ReadHosts(OptionId id, const RawOption& raw,
     return Status(ErrorCode::kFileUnreadable,
                   fmt::format("{}: no file {}", raw.label, Quoted(value)));
   }
-  return ParseHostfile(*text, value);
+  return ParseHostfile(*text, value, slots_per_host);
 }
 
 Status TakeHostSource(const RawOption& source, JobSpec* spec) {
@@ -729,7 +730,8 @@ Status FindHosts(const SpecInput& input, const Environment& environment, const R
   } else if (id == OptionId::kHostSource) {
     return TakeHostSource(*source, spec);
   } else if (source != nullptr) {
-    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ReadHosts(id, *source, files));
+    HVDRAY_ASSIGN_OR_RETURN(std::vector<HostSlots> hosts,
+                            ReadHosts(id, *source, files, *spec->slots_per_host));
     spec->hosts.Set(std::move(hosts), source->origin);
     if (id == OptionId::kHostfile) spec->hostfile.Set(source->values.front(), source->origin);
   } else if (input.cluster) {

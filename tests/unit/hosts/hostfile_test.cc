@@ -53,6 +53,25 @@ TEST(HostfileTest, ReadsOpenMpisAndHydrasForms) {
   EXPECT_EQ(Shown(File("a slots=4 max_slots=4\n")), "a=4 ");
 }
 
+TEST(HostfileTest, AHostWithoutSlotsHasOneOrThoseOfTheOption) {
+  EXPECT_EQ(Shown(File("node1\nnode2 # comment\nn[3-4]\nu@node5\nnode6 slots=3\n")),
+            "node1=1 node2=1 n3=1 n4=1 node5=1 node6=3 ");
+  EXPECT_EQ(Shown(File("a max_slots=4\nb max-slots=0\nssh://c:22\n")), "a=1 b=0 c=1 ");
+  const auto with_four = [](std::string_view text) {
+    return Shown(ParseHostfile(text, "hosts", 4));
+  };
+  EXPECT_EQ(with_four("a\nb slots=2\nc max_slots=2\nd max-slots=8\ne:1\n"), "a=4 b=2 c=2 d=4 e=1 ");
+}
+
+TEST(HostfileTest, ANameAloneMayHaveALineForEachSlot) {
+  EXPECT_EQ(Shown(File("a\na\nb\na\n")), "a=3 b=1 ");
+  EXPECT_EQ(Shown(ParseHostfile("a\na\n", "hosts", 4)), "a=8 ");
+  EXPECT_EQ(Shown(File("a\na slots=2\n")).find("hosts:2:1"), 0U);
+  EXPECT_EQ(Shown(File("a slots=2\na\n")).find("hosts:2:1"), 0U);
+  EXPECT_EQ(Shown(File("n[1,1]\n")).find("hosts:1:1"), 0U);
+  EXPECT_EQ(Shown(ParseHostfile("a\na\n", "hosts", kMaxSlots)).find("hosts:2:1"), 0U);
+}
+
 TEST(HostfileTest, TakesUserAndPortInTheHostOrBehindIt) {
   const Result<Hosts> hosts = File(
       "alice@a slots=2\n"
@@ -80,8 +99,6 @@ TEST(HostfileTest, ARangeGivesEveryHostWhatItsLineSays) {
 
 TEST(HostfileTest, RefusesGarbageWithItsPlace) {
   const std::pair<const char*, const char*> table[] = {
-      {"a slots=2\nb\n", "hosts:2:2"},
-      {"a max_slots=2\n", "hosts:1:2"},
       {"a slots\n", "hosts:1:3"},
       {"a slot=4\n", "hosts:1:3"},
       {"a slots=4 prot=22\n", "hosts:1:11"},
@@ -119,7 +136,6 @@ TEST(HostfileTest, RefusesGarbageWithItsPlace) {
       {" ssh://a:70000 slots=1\n", "hosts:1:10"},
       {"ssh://a: slots=1\n", "hosts:1:9"},
       {"ssh://a:22 slots=1 port=22\n", "hosts:1:20"},
-      {"ssh://a:22\n", "hosts:1:11"},
       {"u@a slots=1 user=v\n", "hosts:1:13"},
       {"-l@a slots=1\n", "hosts:1:1"},
       {"@a slots=1\n", "hosts:1:1"},

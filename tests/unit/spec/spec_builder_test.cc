@@ -107,6 +107,9 @@ TEST(SpecHostsTest, WhateverNamesHostsBeatsTheAllocation) {
   SpecWorld file = SlurmJob();
   file.files["h"] = "a slots=4\n";
   EXPECT_EQ(*file.Resolve("--hostfile h ./t")->spec.hosts, a);
+  file.files["h"] = "a\n";
+  EXPECT_EQ(*file.Resolve("--hostfile h --slots-per-host 4 ./t")->spec.hosts, a);
+  EXPECT_EQ(*file.Resolve("--hostfile h ./t")->spec.np, 1);
 }
 
 TEST(SpecHostsTest, ADiscoveryScriptLeavesTheAllocationUnread) {
