@@ -99,7 +99,7 @@ constexpr ElasticTransition kTransitions[] = {
     {S::kRunning, S::kCalling, "slots went away, or --join together"},
     {S::kRunning, S::kMeeting, "a member was lost, or arrived by itself"},
     {S::kRunning, S::kRestarting, "gang mode: a failure or a change"},
-    {S::kRunning, S::kStopping, "all succeeded, or told to end"},
+    {S::kRunning, S::kStopping, "all succeeded, reset limit of a gang, or told to end"},
     {S::kJoining, S::kRunning, "the added slots are gone again"},
     {S::kJoining, S::kCalling, "all newcomers have arrived, or a host leaves"},
     {S::kJoining, S::kMeeting, "a member was lost, or arrived by itself"},

@@ -46,6 +46,7 @@ ElasticPolicy FullPolicy() {
   policy.stop_margin = Duration(7);
   policy.leave_limit = Duration(8);
   policy.settle = Duration(9);
+  policy.list_settle = Duration(11);
   policy.moment = Duration(10);
   policy.master_port = 65535;
   policy.last_generation = 4'000'000'000;
@@ -85,6 +86,7 @@ TEST(ElasticRecordTest, EverySettingComesBack) {
   EXPECT_EQ(policy.join, JoinMode::kTogether);
   EXPECT_FALSE(policy.breaks_connections);
   EXPECT_EQ(policy.settle, Duration(9));
+  EXPECT_EQ(policy.list_settle, Duration(11));
   EXPECT_EQ(policy.moment, Duration(10));
   EXPECT_EQ(policy.leave_limit, Duration(8));
   EXPECT_EQ(policy.master_port, 65535);
@@ -97,8 +99,8 @@ TEST(ElasticRecordTest, NoSettingIsForgotten) {
   const auto full = ParseJson(EncodeHeader({"b", "j", FullPolicy(), 1})).value()["policy"];
   const auto plain = ParseJson(EncodeHeader({"b", "j", ElasticPolicy{}, 1})).value()["policy"];
   for (const auto& [key, value] : full.items()) EXPECT_NE(value, plain[key]) << key;
-  EXPECT_EQ(full.size(), 26u);
-  EXPECT_EQ(sizeof(ElasticPolicy), 176u) << "a new setting? it belongs into elastic_record.cc";
+  EXPECT_EQ(full.size(), 27u);
+  EXPECT_EQ(sizeof(ElasticPolicy), 184u) << "a new setting? it belongs into elastic_record.cc";
 }
 
 class RandomEvents {
