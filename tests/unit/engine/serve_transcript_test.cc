@@ -139,6 +139,7 @@ class ServeTranscriptTest : public testing::Test {
     plan_.spec.command.Set({"worker"}, "test");
     plan_.spec.has_channel.Set(true, "test");
     plan_.spec.is_quiet.Set(true, "test");
+    plan_.spec.grace.Set(std::chrono::seconds(5), "test");
     plan_.build = "hvdray test";
     // The launcher kills processes with its job's id: no other test may use the same one.
     plan_.job_id = "job-" + std::to_string(::getpid());
@@ -172,6 +173,7 @@ class ServeTranscriptTest : public testing::Test {
     Trace trace(plan_.began, {}, false);
     ElasticPolicy policy;
     policy.mode = ElasticMode::kGang;
+    policy.grace = *plan_.spec.grace;
     auto launcher = OpenElasticServe(*loop_, transport_, hosts, told, &told, trace, plan_, policy,
                                      std::move(options_));
     ASSERT_TRUE(launcher.ok()) << launcher.status().ToString();
