@@ -323,25 +323,13 @@ bool IsKeyOfTorchrun(std::string_view line) {
                      [line](const char* key) { return LineHas(line, key); });
 }
 
-}  // namespace
-
-std::vector<std::string> ClosingLines(const Verdict& verdict,
-                                      std::span<const std::string> last_lines,
-                                      const ClosingStyle& style) {
-  if (verdict.error.ok() && verdict.exit_code == 0) return SuccessLines(verdict, style);
-  std::vector<std::string> lines;
-  const bool is_worker_to_blame = IsWorkerToBlame(verdict);
-  if (is_worker_to_blame && style.has_horovods_words) {
-    AddHorovodsWords(*verdict.first_failure, lines);
-  }
-  if (verdict.first_failure.has_value()) AddFirstFailure(verdict, last_lines, style, lines);
-  AddOthers(verdict, style, lines);
-  AddKilled(verdict, style, lines);
-  AddRestartsAndOrphans(verdict, style, lines);
+/// The cause, unless a worker's failure says it, and all that was lost besides.
+void AddErrors(const Verdict& verdict, std::span<const std::string> last_lines,
+               const ClosingStyle& style, std::vector<std::string>& lines) {
   std::string hint;
   if (verdict.first_failure.has_value()) hint = FailureHint(verdict, last_lines, style);
   if (hint.empty()) hint = verdict.error.hint();
-  if (is_worker_to_blame) {
+  if (IsWorkerToBlame(verdict)) {
     if (hint.empty()) hint = HintFor(*verdict.first_failure);
   } else if (!verdict.error.ok()) {
     AddError(verdict.error, style, lines);
@@ -353,6 +341,29 @@ std::vector<std::string> ClosingLines(const Verdict& verdict,
     AddError(error, style, lines);
     if (error.hint() != std::exchange(hint, error.hint())) AddHint(error.hint(), style, lines);
   }
+}
+
+}  // namespace
+
+std::vector<std::string> ClosingLines(const Verdict& verdict,
+                                      std::span<const std::string> last_lines,
+                                      const ClosingStyle& style) {
+  if (verdict.error.ok() && verdict.exit_code == 0) return SuccessLines(verdict, style);
+  std::vector<std::string> lines;
+  if (IsWorkerToBlame(verdict) && style.has_horovods_words) {
+    AddHorovodsWords(*verdict.first_failure, lines);
+  }
+  // The cause comes first: a worker's failure, or what kept all of them from their work.
+  const bool has_failure = verdict.first_failure.has_value();
+  if (has_failure) {
+    AddFirstFailure(verdict, last_lines, style, lines);
+  } else {
+    AddErrors(verdict, last_lines, style, lines);
+  }
+  AddOthers(verdict, style, lines);
+  AddKilled(verdict, style, lines);
+  AddRestartsAndOrphans(verdict, style, lines);
+  if (has_failure) AddErrors(verdict, last_lines, style, lines);
   return lines;
 }
 

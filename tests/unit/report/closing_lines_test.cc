@@ -165,9 +165,9 @@ TEST(ClosingLinesTest, EachReasonForLostHostsHasItsLineAndAHintIsSaidOnce) {
   verdict.error = verdict.losses.front().error;
   const std::string text = Text(verdict);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6) << text;
-  ExpectSays(text, {"never started", "ranks 0-3\n", verdict.error.message(), "[HVD-E0209]\n",
-                    "hint: look\n", "host c: refused [HVD-E0202]\n", "host d: full [HVD-E0214]\n",
-                    "hint: wait\n"});
+  ExpectSays(text, {verdict.error.message(), "[HVD-E0209]\n", "hint: look\n",
+                    "host c: refused [HVD-E0202]\n", "host d: full [HVD-E0214]\n", "hint: wait\n",
+                    "never started", "ranks 0-3\n"});
 }
 
 TEST(ClosingLinesTest, AnInterruptionIsNoWorkersFault) {
@@ -181,7 +181,7 @@ TEST(ClosingLinesTest, AnInterruptionIsNoWorkersFault) {
   verdict.exit_code = 130;
   verdict.error = Status(ErrorCode::kInterrupted, "stopped by SIGINT");
   EXPECT_EQ(LinesOf(verdict).size(), 2u);
-  ExpectSays(Text(verdict), {"stopped", "ranks 0-3\n", verdict.error.message(), "[HVD-E0307]\n"});
+  ExpectSays(Text(verdict), {verdict.error.message(), "[HVD-E0307]\n", "stopped", "ranks 0-3\n"});
 }
 
 TEST(ClosingLinesTest, LostOutputTurnsSuccessIntoAnError) {
@@ -224,8 +224,8 @@ TEST(ClosingLinesTest, ASuccessThatCameTooSoonNamesTheOthers) {
       Status(ErrorCode::kPartialSuccess, "rank 0 on host node1 succeeded while 3 others had not");
   const ClosingStyle style{.memberships = std::span(rows).first(1)};
   EXPECT_EQ(LinesOf(verdict, style).size(), 3u);
-  ExpectSays(Text(verdict, {}, style), {"stopped", "ranks 1-3\n", "succeeded", "rank 0\n",
-                                        verdict.error.message(), "[HVD-E0310]\n"});
+  ExpectSays(Text(verdict, {}, style), {verdict.error.message(), "[HVD-E0310]\n", "stopped",
+                                        "ranks 1-3\n", "succeeded", "rank 0\n"});
 }
 
 TEST(ClosingLinesTest, AnElasticSuccessSaysHowOftenTheGangChanged) {
