@@ -130,7 +130,9 @@ std::string Nearest(std::string_view word, std::span<const std::string_view> can
   size_t best_distance = word.size() + 1;
   for (const std::string_view candidate : candidates) {
     const size_t distance = Distance(word, candidate);
-    const size_t limit = (std::max(word.size(), candidate.size()) + 2) / 3;
+    // Of a short word, half must be right.
+    const size_t limit = std::min((std::max(word.size(), candidate.size()) + 2) / 3,
+                                  std::min(word.size(), candidate.size()) / 2);
     if (distance <= limit && distance < best_distance) {
       best = candidate;
       best_distance = distance;

@@ -228,6 +228,27 @@ class RemoteTransport : public Transport {
   bool is_closed_ = false;
 };
 
+/// A line of an agent's log without its time, which our own log says. `text`: "gang: text".
+struct LoggedLine {
+  LogLevel level = LogLevel::kError;
+  std::string_view text;
+};
+
+/// nullopt: not LogMessage()'s.
+std::optional<LoggedLine> ParseLogLine(std::string_view line) {
+  constexpr std::string_view kStampForm = "0000-00-00T00:00:00.000Z ";
+  constexpr std::string_view kLetters = "EWID";  // of LogLevel
+  if (line.size() < kStampForm.size() + 2) return std::nullopt;
+  for (size_t i = 0; i < kStampForm.size(); ++i) {
+    const bool is_digit = line[i] >= '0' && line[i] <= '9';
+    if (kStampForm[i] == '0' ? !is_digit : line[i] != kStampForm[i]) return std::nullopt;
+  }
+  line.remove_prefix(kStampForm.size());
+  const size_t level = kLetters.find(line[0]);
+  if (level == std::string_view::npos || line[1] != ' ') return std::nullopt;
+  return LoggedLine{static_cast<LogLevel>(level), line.substr(2)};
+}
+
 // ssh says more than ten about a host key that has changed.
 constexpr size_t kLinesKept = 32;
 
@@ -253,7 +274,9 @@ void RemoteStderr::OnLine(const std::string& host, std::string_view said) {
   const bool is_running = running_.contains(host);
   // Where changed keys are accepted, nothing fails that would tell it.
   const bool is_warning = is_running || line.find(kHostKeyChanged) != std::string::npos;
-  Log(is_warning ? LogLevel::kWarning : LogLevel::kInfo, "host " + host, "{}", line);
+  const LoggedLine shown = ParseLogLine(line).value_or(
+      LoggedLine{is_warning ? LogLevel::kWarning : LogLevel::kInfo, line});
+  Log(shown.level, "host " + host, "{}", shown.text);
   if (is_running) return;
   std::deque<std::string>& lines = lines_[host];
   lines.push_back(std::move(line));

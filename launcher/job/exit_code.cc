@@ -60,7 +60,10 @@ Status OutputLost(std::string_view where, int error) {
 int PrintOut(std::string_view command, const std::string& text, int exit_code) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) == 0 && is_written) return exit_code;
-  return Fail(command, OutputLost("stdout", errno));
+  Status lost = OutputLost("stdout", errno);
+  // Like any program in a pipe: who reads the first lines only wants no message.
+  if (lost.code() == ErrorCode::kReaderGone) return ExitCodeOf(lost);
+  return Fail(command, lost);
 }
 
 }  // namespace hvdray

@@ -25,8 +25,8 @@ int Fail(std::string_view command, const Status& status);
 /// hint. Pure.
 Status OutputLost(std::string_view where, int error);
 
-/// Writes `text` to stdout and returns `exit_code`. If nobody reads it, or it cannot be written
-/// whole: Fail(), with kReaderGone or kOutputLost.
+/// Writes `text` to stdout and returns `exit_code`. If nobody reads it: the code of kReaderGone. If
+/// it cannot be written whole: Fail() with kOutputLost.
 int PrintOut(std::string_view command, const std::string& text, int exit_code = 0);
 
 }  // namespace hvdray

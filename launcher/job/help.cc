@@ -184,7 +184,8 @@ constexpr std::string_view kRules = R"(
   values that contain a space need no `=`.
 * Horovod's long options may be abbreviated as long as only one of *Horovod's* options matches
   (`--slots 4`). hvdray's own options must be written in full, so a new one never breaks an old script.
-* If an option is repeated, the last one counts; `-x` and `--network-interface` accumulate.
+* If an option is repeated, the last one counts; `-x` and `--network-interface` accumulate; two different
+  files of `-f` or `--cluster` are an error.
 * Times are in seconds or have a unit: `0.5`, `200ms`, `2m`, `1.5h`.
 * Without `-np`, a job on given hosts takes all their slots.
 
@@ -374,6 +375,16 @@ std::string MarkdownOf(const CommandRow& command) {
   return page;
 }
 
+/// submit's options are for the head, where its own files count.
+bool HasUserFile(const CommandRow& command) {
+  return command.is_launch && command.name != "submit";
+}
+
+constexpr std::string_view kUserFile =
+    "Defaults of yours: ~/.config/hvdray/config.yaml (or $XDG_CONFIG_HOME/hvdray/config.yaml), "
+    "with "
+    "the long option names as keys.";
+
 }  // namespace
 
 std::string Help(const CommandRow& command, size_t width) {
@@ -390,6 +401,7 @@ std::string Help(const CommandRow& command, size_t width) {
         help += fmt::format("  {}\n", SpellingLine(row)) + Wrap(HelpOf(command, row), 8, width);
       });
   if (!command.notes.empty()) help += "\n" + Wrap(command.notes, 0, width);
+  if (HasUserFile(command)) help += "\n" + Wrap(kUserFile, 0, width);
   return help + "\n" + Wrap(fmt::format("Exit codes: {}", command.exit_codes), 0, width);
 }
 
@@ -403,7 +415,10 @@ std::string OverviewHelp() {
   for (const CommandRow& command : CommandTable()) {
     help += fmt::format("  {:<16}{}\n", command.name, command.summary);
   }
-  return help + "\nhvdray COMMAND --help shows a command's options. Exit codes: docs/errors.md\n";
+  return help +
+         "\nhvdray COMMAND --help shows a command's options; ~/.config/hvdray/config.yaml holds "
+         "your "
+         "defaults.\nExit codes: docs/errors.md\n";
 }
 
 // Manual pages.
@@ -428,7 +443,7 @@ std::string ManPage(const CommandRow& command) {
       });
   if (!command.notes.empty()) page += ".SH NOTES\n" + Roff(Wrap(command.notes, 0, kManWidth));
   page += ".SH EXIT STATUS\n" + Roff(Wrap(command.exit_codes, 0, kManWidth));
-  if (IsRun(command)) {
+  if (HasUserFile(command)) {
     page +=
         ".SH FILES\n.TP\n.I $XDG_CONFIG_HOME/hvdray/config.yaml\n"
         "User defaults, with the long option names as keys.\n";

@@ -320,6 +320,13 @@ Result<OptionLayer> LayerOfFlags(const ParsedArgv& argv) {
                                                    option.spelling, before->second->spelling));
     }
     RawOption& raw = layer.options[id];
+    const bool is_whole_job = id == OptionId::kJobFile || id == OptionId::kCluster;
+    if (is_whole_job && !raw.values.empty() && raw.values != option.values) {
+      return Status(ErrorCode::kUsage,
+                    fmt::format("flag {} is given twice: {} and {}", option.spelling,
+                                Quoted(raw.last()), Quoted(option.values.back())),
+                    "put all of the job into one file");
+    }
     if (option.row->type == OptionType::kFlag) {
       raw.values = {option.is_negation ? "false" : "true"};
     } else if (option.row->type == OptionType::kList) {

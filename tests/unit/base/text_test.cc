@@ -132,6 +132,12 @@ TEST(NearestTest, SaysNothingWhenNothingIsNear) {
   EXPECT_EQ(NearestOf("", {"verbose"}), "");
 }
 
+TEST(NearestTest, HalfOfAShortWordMustBeRight) {
+  EXPECT_EQ(NearestOf("foo", {"gloo"}), "");
+  EXPECT_EQ(NearestOf("glo", {"gloo"}), "gloo");
+  EXPECT_EQ(NearestOf("x", {"y"}), "");
+}
+
 TEST(NearestTest, LimitIsAThirdOfTheLongerWordRoundedUp) {
   EXPECT_EQ(NearestOf("abc", {"abd"}), "abd");
   EXPECT_EQ(NearestOf("abc", {"axy"}), "");

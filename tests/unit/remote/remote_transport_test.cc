@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/gzip.h"
+#include "base/log.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
@@ -106,6 +107,18 @@ class RemoteTransportTest : public testing::Test {
   std::map<std::string, AgentStart> started_;
   std::map<std::string, Status> failed_;
 };
+
+TEST(RemoteStderrTest, ALineOfAnAgentsLogHasOneTimeAndItsOwnLevel) {
+  std::vector<std::string> logged;
+  const LogSink sink([&](std::string_view line) { logged.emplace_back(line); });
+  RemoteStderr errors;
+  errors.MarkRunning("a");
+  errors.OnLine("a", "2026-11-28T12:00:00.123Z E gang[gen=3]: full");
+  errors.OnLine("a", "2026-11-28T12:00:00 not a log line");
+  ASSERT_EQ(logged.size(), 2U);
+  EXPECT_TRUE(logged[0].ends_with("Z E host a: gang[gen=3]: full")) << logged[0];
+  EXPECT_TRUE(logged[1].ends_with("Z W host a: 2026-11-28T12:00:00 not a log line")) << logged[1];
+}
 
 TEST_F(RemoteTransportTest, AnAgentThatIsThereIsStartedAtOnce) {
   Make();

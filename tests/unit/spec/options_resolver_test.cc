@@ -285,6 +285,15 @@ TEST(ResolveRunTest, AnEmptyListOfHostsIsNotThisMachine) {
   SpecWorld().ExpectRefused("-np 2 --host-discovery-script= ./t", "flag --host-discovery-script");
 }
 
+TEST(ResolveRunTest, OneJobFileDoesNotHideAnother) {
+  SpecWorld world;
+  world.files["a.yaml"] = world.files["b.yaml"] = "num_proc: 1\n";
+  world.ExpectRefused("-f a.yaml -f b.yaml ./t", "flag -f is given twice");
+  world.ExpectRefused("-f a.yaml --file b.yaml ./t", "flag --file is given twice");
+  EXPECT_TRUE(world.StatusOf("-f a.yaml -f a.yaml ./t").ok());
+  world.ExpectRefused("--cluster c.yaml --cluster d.yaml ./t", "flag --cluster is given twice");
+}
+
 TEST(ResolveRunTest, LetsTheLastOfARepeatedOptionWin) {
   EXPECT_EQ(*SpecWorld().Resolve("-np 1 -np 2 ./t")->spec.np, 2);
 }
