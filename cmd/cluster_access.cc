@@ -35,9 +35,9 @@ constexpr size_t kMaxPutBytes = size_t{64} << 20;
 constexpr Duration kGroupGrace = std::chrono::seconds(5);  // as over ssh
 constexpr Duration kPutLimit = std::chrono::minutes(10);
 
-// Arguments: target, mode, bytes, for what, name within a directory. Only a whole file gets the name, and until then nobody
-// else can read it, or lead the copy elsewhere. A job's files that nobody needs any more go: those
-// of 30 days ago.
+// Arguments: target, mode, bytes, for what, name within a directory. Only a whole file gets the
+// name, and until then nobody else can read it, or lead the copy elsewhere. A job's files that
+// nobody needs any more go: those of 30 days ago.
 constexpr std::string_view kPutScript =
     R"sh(cd || exit; if [ -d "$1" ] && [ -n "$5" ]; then set -- "$1/$5" "$2" "$3" "$4"; fi; )sh"
     R"sh(if [ -d "$1" ]; then echo "a directory is there" >&2; exit 1; fi; )sh"

@@ -103,7 +103,8 @@ RayToken TokenOfHead(const HostSlots& head, const JobSpec& spec) {
 Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,
                                                        const RayDashboard& place,
                                                        bool is_in_container, const JobSpec& spec) {
-  HVDRAY_ASSIGN_OR_RETURN(const ScratchDirectory directory, ScratchDirectory::Make("hvdray-tunnel."));
+  HVDRAY_ASSIGN_OR_RETURN(const ScratchDirectory directory,
+                          ScratchDirectory::Make("hvdray-tunnel."));
   const bool is_checked = IsPeerChecked(spec, Environment::FromProcess());
   return SshTunnel::Open(OpensshOptionsFor(spec, head), head.dial_name(),
                          {.socket_path = directory.path() + "/dashboard",
