@@ -16,8 +16,8 @@
 #include "base/command_words.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/user_home.h"
 #include "cmd/launch_plan.h"
-#include "launcher/job/options_resolver.h"
 #include "launcher/job/ray_runtime_env.h"
 
 namespace hvdray {
@@ -91,6 +91,19 @@ void AddSettings(const JobSpec& spec, MoreInputs* inputs) {
   }
 }
 
+/// The files that a configuration of SSH names, whatever host they are for.
+void AddFilesOfSsh(const std::string& config, MoreInputs* inputs) {
+  const Result<std::string> text = ReadFile(config);
+  if (!text.ok()) return;
+  for (const std::string_view line : LinesOf(*text)) {
+    const std::vector<std::string_view> words = BlankSeparated(line, " \t=\"");
+    if (words.empty() || !Lower(words.front()).ends_with("file")) continue;
+    for (const std::string_view word : std::span(words).subspan(1)) {
+      inputs->files.push_back(LookAtFile("ssh's configuration", ExpandedHome(std::string(word))));
+    }
+  }
+}
+
 /// What is read without being named.
 void AddOwnFiles(const JobSpec& spec, const Environment& environment, MoreInputs* inputs) {
   inputs->files.push_back(LookAtFile("hvdray itself", OwnPath()));
@@ -99,6 +112,8 @@ void AddOwnFiles(const JobSpec& spec, const Environment& environment, MoreInputs
   const std::string home = environment.GetOr("HOME", "");
   inputs->files.push_back(LookAtFile(
       "Ray's token", environment.GetOr("RAY_AUTH_TOKEN_PATH", home + "/.ray/auth_token")));
+  AddFilesOfSsh(spec.ssh_config_file->empty() ? home + "/.ssh/config" : *spec.ssh_config_file,
+                inputs);
   std::error_code error;
   for (fs::directory_iterator entry(home + "/.ssh", error), end; !error && entry != end;
        entry.increment(error)) {
@@ -171,15 +186,21 @@ Status CheckDirectories(const std::vector<NamedFile>& outputs, const MoreInputs&
   return {};
 }
 
-void AddInputs(const JobSpec& spec, const Environment& environment, MoreInputs* inputs) {
-  AddSettings(spec, inputs);
+/// Those with the better names first.
+MoreInputs InputsOf(const JobSpec& spec, const Environment& environment, const MoreInputs& more) {
+  MoreInputs inputs;
+  AddSettings(spec, &inputs);
   const std::string directory = WorkersDirectory(spec);
-  AddCommand("the program", *spec.command, directory, environment, inputs);
-  AddModule(*spec.command, directory, inputs);
+  AddCommand("the program", *spec.command, directory, environment, &inputs);
+  AddModule(*spec.command, directory, &inputs);
   AddCommand("the discovery script", WordsOfShell(*spec.host_discovery_script), ".", environment,
-             inputs);
-  AddCommand("--launch-agent", WordsOfShell(*spec.launch_agent), ".", environment, inputs);
-  AddOwnFiles(spec, environment, inputs);
+             &inputs);
+  AddCommand("--launch-agent", WordsOfShell(*spec.launch_agent), ".", environment, &inputs);
+  inputs.files.insert(inputs.files.end(), more.files.begin(), more.files.end());
+  inputs.directories.insert(inputs.directories.end(), more.directories.begin(),
+                            more.directories.end());
+  AddOwnFiles(spec, environment, &inputs);
+  return inputs;
 }
 
 }  // namespace
@@ -192,20 +213,27 @@ void MoreInputs::Add(const std::string& origin, const std::string& path) {
   }
 }
 
-Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment, MoreInputs more) {
+void NoteReads(ResolverFiles& files, MoreInputs& inputs) {
+  files.read = [read = std::move(files.read), &inputs](const std::string& path) {
+    inputs.Add("a file that the job names", path);
+    return read(path);
+  };
+}
+
+Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment,
+                          const MoreInputs& more) {
   const std::vector<NamedFile> reports = ReportsOf(spec);
   std::vector<NamedFile> outputs = OtherOutputsOf(spec);
   outputs.insert(outputs.begin(), reports.begin(), reports.end());
   if (outputs.empty()) return {};
-  AddInputs(spec, environment, &more);
-  HVDRAY_RETURN_IF_ERROR(CheckDistinct(outputs, more.files));
-  return CheckDirectories(reports, more);
+  const MoreInputs inputs = InputsOf(spec, environment, more);
+  HVDRAY_RETURN_IF_ERROR(CheckDistinct(outputs, inputs.files));
+  return CheckDirectories(reports, inputs);
 }
 
 Status CheckNotRead(const NamedFile& output, const JobSpec& spec, const Environment& environment,
-                    MoreInputs more) {
-  AddInputs(spec, environment, &more);
-  return CheckDistinct(std::span(&output, 1), more.files);
+                    const MoreInputs& more) {
+  return CheckDistinct(std::span(&output, 1), InputsOf(spec, environment, more).files);
 }
 
 }  // namespace hvdray

@@ -10,6 +10,7 @@
 #include "base/distinct_files.h"
 #include "base/environ.h"
 #include "launcher/job/job_spec.h"
+#include "launcher/job/options_resolver.h"
 
 namespace hvdray {
 
@@ -23,17 +24,21 @@ struct MoreInputs {
   void Add(const std::string& origin, const std::string& path);
 };
 
+/// Adds what `files` reads from now on to `inputs`, which outlives it: also files that another file
+/// names, as a runtime environment its requirements.
+void NoteReads(ResolverFiles& files, MoreInputs& inputs);
+
 /// No file that a command writes (reports, the files of --output-filename, Horovod's own) may be
 /// written twice, or be one that it reads, runs or copies: those of its settings, its program and
 /// the files that its words name, discovery script, ~/.ssh, hvdray itself, `more`. In directories
 /// that are copied, what an earlier job has written may be replaced. `environment`: this process's.
 /// Looks at files. Errors: kUsage.
 Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment,
-                          MoreInputs more = {});
+                          const MoreInputs& more = {});
 
 /// The same for one file that is written and is no setting.
 Status CheckNotRead(const NamedFile& output, const JobSpec& spec, const Environment& environment,
-                    MoreInputs more);
+                    const MoreInputs& more);
 
 }  // namespace hvdray
 

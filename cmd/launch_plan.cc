@@ -31,7 +31,6 @@
 #include "cluster/this_machine.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
-#include "cmd/job_files.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/job/exec_limits.h"
 #include "launcher/job/exit_code.h"
@@ -247,7 +246,6 @@ Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
 
 Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown) {
   HVDRAY_RETURN_IF_ERROR(CheckOptionsOfRun(plan.spec));
-  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(plan.spec, plan.environment));
   if (is_shown) HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
   if (is_shown || !plan.spec.is_elastic()) {
     HVDRAY_RETURN_IF_ERROR(Place(plan));

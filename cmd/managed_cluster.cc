@@ -70,7 +70,7 @@ Status CheckFilesOf(const ManagedCluster& cluster) {
                                        std::pair("AWS_CONFIG_FILE", "/config")}) {
     inputs.Add("AWS", environment.GetOr(variable, cluster.home + "/.aws" + path));
   }
-  return CheckDistinctFiles(cluster.spec, environment, std::move(inputs));
+  return CheckDistinctFiles(cluster.spec, environment, inputs);
 }
 
 ClusterCall CallOf(const ManagedCluster& cluster) {

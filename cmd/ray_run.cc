@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/agent_bootstrap.h"
-#include "cmd/job_files.h"
 #include "cmd/launch_plan.h"
 #include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
@@ -150,8 +149,7 @@ std::string JobCommand(std::string_view command, const JobSpec& spec, const std:
   return words;
 }
 
-Status CheckFilesOfRayJob(const JobSpec& spec, const Environment& environment) {
-  HVDRAY_RETURN_IF_ERROR(CheckDistinctFiles(spec, environment));
+Status CheckFilesOfRayJob(const JobSpec& spec) {
   HVDRAY_RETURN_IF_ERROR(CheckWantedFiles(WantedFilesOf(spec)));
   return CheckOutputDirectory(*spec.output_directory, *spec.np);
 }
@@ -207,8 +205,7 @@ int RunOnRay(const LaunchPlan& plan, const HeadLink& link) {
                  fmt::format("{} with --ray is not supported: Ray chooses the nodes",
                              spec.print_plan.origin())});
   }
-  const Status files = is_shown ? CheckDistinctFiles(spec, plan.environment)
-                                : CheckFilesOfRayJob(spec, plan.environment);
+  const Status files = is_shown ? Status() : CheckFilesOfRayJob(spec);
   if (!files.ok()) return fail(files);
   const Result<RayJobPlan> job = PlanRayJob("run", plan, link);
   if (!job.ok()) return fail(job.status());

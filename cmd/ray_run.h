@@ -41,9 +41,8 @@ Result<RayJobPlan> PlanRayJob(std::string_view command, const LaunchPlan& plan,
 Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan& plan,
                                       const RayJobPlan& job, const std::string& control = {});
 
-/// Creates or empties all files that the client of the job writes here. Errors: kFileUnwritable,
-/// those of CheckDistinctFiles().
-Status CheckFilesOfRayJob(const JobSpec& spec, const Environment& environment);
+/// Creates or empties all files that the client of the job writes here. Errors: kFileUnwritable.
+Status CheckFilesOfRayJob(const JobSpec& spec);
 
 // Shared with `hvdray follow`.
 

@@ -105,7 +105,7 @@ class RayJobServe {
                  [this](ByteView piece, uint64_t left) { return OnAnswerBlob(piece, left); }}) {}
 
   int Run(const HeadLink& head) {
-    Status status = CheckFilesOfRayJob(plan_.spec, plan_.environment);
+    Status status = CheckFilesOfRayJob(plan_.spec);
     if (!status.ok()) return Refuse(status);
     const Result<RayJobPlan> job = PlanRayJob("serve", plan_, head);
     if (!job.ok()) return Refuse(job.status());

@@ -204,8 +204,7 @@ Status CheckTarget(const ClusterAccess& access, const CommandRequest& request) {
       IsDirectory(target) ? fmt::format("{}/{}", target, NameOf(request.arguments[1])) : target;
   MoreInputs inputs;
   inputs.Add("the cluster file", access.path);
-  return CheckNotRead(LookAtFile("TARGET", file), access.spec, Environment::FromProcess(),
-                      std::move(inputs));
+  return CheckNotRead(LookAtFile("TARGET", file), access.spec, Environment::FromProcess(), inputs);
 }
 
 Result<int> Down(ClusterAccess& access, const CommandRequest& request) {

@@ -11,6 +11,7 @@
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
+#include "cmd/job_files.h"
 #include "cmd/launch_plan.h"
 #include "cmd/ray_access.h"
 #include "cmd/ray_run.h"
@@ -94,6 +95,8 @@ int RunCommand(const CommandLine& line) {
     return FindRayOfCluster(cluster, spec, link);
   };
   files.warn = &Warn;
+  MoreInputs inputs;
+  NoteReads(files, inputs);
   Result<RunRequest> request =
       ResolveRun(line.args, plan.environment, files,
                  line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray);
@@ -118,6 +121,8 @@ int RunCommand(const CommandLine& line) {
   if (plan.spec.working_directory->empty()) {
     if (const Status gone = CheckCurrentDirectory(plan); !gone.ok()) return Fail("run", gone);
   }
+  const Status distinct = CheckDistinctFiles(plan.spec, plan.environment, inputs);
+  if (!distinct.ok()) return Fail("run", distinct);
   if (*plan.spec.ray.is_wanted) return RunOnRay(plan, link);
   TellAllocation(plan.spec, "hvdray run");
   const bool is_shown = plan.spec.print_plan->has_value() || *plan.spec.is_dry_run;

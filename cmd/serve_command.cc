@@ -19,6 +19,7 @@
 #include "cmd/commands.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
+#include "cmd/job_files.h"
 #include "cmd/launch_plan.h"
 #include "cmd/ray_serve.h"
 #include "launcher/engine/elastic_launcher.h"
@@ -251,6 +252,8 @@ int ServeCommand(const CommandLine& line) {
   files.warn = [](const std::string& warning) {
     Tell(LogLevel::kWarning, "hvdray serve", warning);
   };
+  MoreInputs inputs;
+  NoteReads(files, inputs);
   Result<ServeRequest> request = ResolveServe(line.args, plan.environment, files);
   if (!request.ok()) return Fail("serve", request.status());
   SetUpLog(request->run.spec);
@@ -261,6 +264,8 @@ int ServeCommand(const CommandLine& line) {
   if (plan.spec.print_config->has_value()) {
     return PrintOut("serve", PrintConfig(plan.spec, **plan.spec.print_config));
   }
+  const Status distinct = CheckDistinctFiles(plan.spec, plan.environment, inputs);
+  if (!distinct.ok()) return Fail("serve", distinct);
   Result<ServeOptions> options = OptionsOf(*request, plan);
   if (!options.ok()) return Fail("serve", options.status());
   if (request->broker_fd >= 0) {

@@ -152,6 +152,8 @@ INPUTS = {
     "argument": ["true", "--data", "FILE"],
     "value": ["true", "--data=FILE"],
     "known hosts": ["true"],
+    "known hosts elsewhere": ["--ssh-config", "config", "true"],
+    "requirements": ["--ray", "--runtime-env", "env.yaml", "true"],
     "directory": ["--sync", ".", "true"],
 }
 CONTENT = {
@@ -173,6 +175,8 @@ def test_no_output_is_what_the_command_reads_runs_or_copies(hvdray, tmp_path, re
     (tmp_path / ".ssh").mkdir()
     file.write_text(CONTENT.get(read, "#!/bin/sh\necho localhost:1\n"))
     file.chmod(0o700)
+    (tmp_path / "config").write_text(f"Host x\n  UserKnownHostsFile={file}\n")
+    (tmp_path / "env.yaml").write_text("pip: mine\n")
     (tmp_path / "link").symlink_to(file)
     (tmp_path / "hard").hardlink_to(file)
     before = snapshot(tmp_path)
