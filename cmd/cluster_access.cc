@@ -82,7 +82,7 @@ Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandReq
   access.spec = request.spec;
   if (request.Has(OptionId::kClusterVerbose)) SetLogLevel(LogLevel::kInfo);
   HVDRAY_ASSIGN_OR_RETURN(access.file, ReadClusterFile(command, access.path, request.said));
-  access.spec.cluster_file.Set(access.path, "argument");
+  access.spec.cluster_file.Set(access.path, "the cluster file");
   TakeLogin(LoginOfCluster(access.file), &access.spec);
   return access;
 }
