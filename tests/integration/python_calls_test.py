@@ -955,12 +955,12 @@ control.recv(4096)
 def test_another_python_is_refused_before_anything_runs(programs):
     """This Python, which says that it is another one."""
     programs.run("""
-import hvdray._executor
-real = hvdray._executor.sys
+import hvdray._kit
+real = hvdray._kit.sys
 class Pretended:
     version_info = (3, real.version_info[1] + 1)
     executable, path = real.executable, real.path
-hvdray._executor.sys = Pretended
+hvdray._kit.sys = Pretended
 error = raised(hvdray.WorkerError, lambda: hvdray.run(lambda: open("ran", "w"), num_proc=2))
 mine, theirs = f"3.{real.version_info[1]}", f"3.{real.version_info[1] + 1}"
 assert f" on host localhost: this worker has Python {mine} ({real.executable}), and its caller {theirs}: " in str(error), error
