@@ -430,7 +430,8 @@ def test_a_stream_in_several_files_is_one_and_a_cut_costs_no_more_than_one_of_th
     assert (result.code, result.errors) == (0, "")
     assert result.out == b"".join(lines)
     asked = [name.rpartition("stream")[2] for name in dashboard.streamed]
-    assert asked == ["", ".1"] + [".2"] * 5
+    # The last cut may be followed by a look at the whole file: the job may have ended by then.
+    assert asked in [["", ".1"] + [".2"] * reads for reads in (4, 5)]
 
 
 def test_the_rest_of_a_job_that_has_ended_may_be_in_several_files(run, cluster):
