@@ -127,8 +127,9 @@ TEST_F(OpensshSessionTest, AgentsStartWhateverTheConfigurationMakesOfASession) {
 TEST_F(OpensshSessionTest, ATunnelOpensThoughForwardsOfTheConfigurationCannot) {
   Configure(AllSettings());
   const LoopbackListener dashboard;
-  const auto tunnel = SshTunnel::Open(OpensshOptionsFor(spec_, host_), "node7",
-                                      static_cast<uint16_t>(dashboard.port()), kLong);
+  const TunnelEnds ends = {.socket_path = directory_ / "socket",
+                           .remote_port = static_cast<uint16_t>(dashboard.port())};
+  const auto tunnel = SshTunnel::Open(OpensshOptionsFor(spec_, host_), "node7", ends, kLong);
   ASSERT_TRUE(tunnel.ok()) << tunnel.status().ToString();
   ExpectNoTraces();
 }
