@@ -14,9 +14,10 @@ import re
 import subprocess
 import sys
 
-RESULT = re.compile(r"^ *\d+/\d+ +Test +#\d+: +(\S+) \.*(?: +|\*\*\*)(.*?) +([\d.]+) sec\b")
+RESULT = re.compile(r"^ *\d+/\d+ +Test +#\d+: +(\S+) \.*(?: +|[^*]*\*\*\*)(.*?) +([\d.]+) sec\b")
 START = re.compile(r"^ +Start +\d+: ")
 CLOSING = re.compile(r"^\d+% tests passed")
+LISTED = re.compile(r"^\s+\d+ - \S+ \(")  # a failed test, in the closing lines
 MOST = 2  # tests that may fail at first: more of them are no chance
 SHOWN_LINES = 200  # of a first failure, in the block; the run's own output has all
 
@@ -100,7 +101,9 @@ def run(build, steps, words):
     first = Run([*ctest, *words])
     print(table(steps, first.seconds), end="")
     print(*first.closing, sep="", end="", flush=True)
-    if first.code == 0 or not 0 < len(first.failed) <= MOST:
+    listed = sum(1 for line in first.closing if LISTED.match(line))
+    is_understood = listed <= len(first.failed) + len(first.not_run)
+    if first.code == 0 or not is_understood or not 0 < len(first.failed) <= MOST:
         return first.code
     again = sorted([*first.failed, *first.not_run])
     print(f"\n== once more, one at a time: {' '.join(again)}", flush=True)

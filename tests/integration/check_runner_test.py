@@ -89,6 +89,18 @@ def test_three_failed_tests_are_no_chance(check):
     assert done.stdout.endswith(closing(3, 3))
 
 
+def test_a_test_that_was_aborted_counts(check):
+    done = check((8, played(1, "a", "Subprocess aborted***Exception:  ", output="why\n") + closing(1, 2)), (0, closing(0, 1)))
+    assert done.returncode == 0 and check.calls()[1].endswith("-R ^(a)$")
+    assert "The first failure:\nwhy\n" in (check.kept / "a.txt").read_text()
+
+
+def test_a_failure_that_is_only_listed_is_no_chance(check):
+    listed = "\nThe following tests FAILED:\n\t  1 - a (Failed)\n\t  2 - b (Some new way)\n"
+    done = check((8, played(1, "a", FAILED) + "2/9 Test #2: b ... in some new way\n" + closing(2, 2) + listed))
+    assert done.returncode == 8 and len(check.calls()) == 1
+
+
 def test_what_waited_for_a_fixture_that_failed_runs_with_it(check):
     done = check((8, played(1, "ray_up", FAILED) + "".join(played(i, f"ray_{i}", NOT_RUN) for i in (2, 3, 4)) + closing(4, 4)),
                  (0, closing(0, 4)))
