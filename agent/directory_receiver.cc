@@ -83,7 +83,9 @@ Result<wire::Body> DirectoryReceiver::OnList(wire::DirectoryList&& list) {
     return Status(ErrorCode::kProtocolError, "DirectoryList before all files of the last one");
   }
   if (problem_) return wire::Body(*problem_);
-  if (directory_ != list.directory) {
+  const bool is_first = directory_ != list.directory;
+  if (is_first || is_one_file_) {
+    is_one_file_ = is_first && list.entries.size() == 1 && HasContents(list.entries[0].kind);
     if (!OpenRoot(list.target)) return wire::Body(*problem_);
     directory_ = list.directory;
   }
@@ -114,7 +116,8 @@ Result<wire::Body> DirectoryReceiver::OnList(wire::DirectoryList&& list) {
 }
 
 // The user named the path to the target: follows links in it and creates missing directories. What
-// is copied there will be executed, so nobody else may be able to change it.
+// is copied there will be executed, so nobody else may be able to change it; of one file that holds
+// in a sticky directory, too.
 bool DirectoryReceiver::OpenRoot(const std::string& target) {
   parent_fd_.Reset();
   parent_.clear();
@@ -125,8 +128,9 @@ bool DirectoryReceiver::OpenRoot(const std::string& target) {
   }
   while (root_.size() > 1 && root_.ends_with('/')) root_.pop_back();
   PathFault fault;
-  const std::optional<PathEnd> end =
-      WalkToDirectory(root_, WalkRule::kOwnDirectories, kNewDirectory, fault);
+  const WalkRule rule =
+      is_one_file_ ? WalkRule::kOwnDirectoriesToSticky : WalkRule::kOwnDirectories;
+  const std::optional<PathEnd> end = WalkToDirectory(root_, rule, kNewDirectory, fault);
   if (!end) return FailAt(fault.what, fault.error, std::move(fault.path));
   root_fd_.Reset(::openat(end->directory.get(), ".", kDirectoryFlags));
   return root_fd_.is_valid() || Fail("open directory", errno, "");

@@ -64,6 +64,7 @@ class DirectoryReceiver {
   const std::string temporary_prefix_;
   uint64_t temporaries_ = 0;
   std::optional<uint32_t> directory_;  // The number of the directory whose root is open.
+  bool is_one_file_ = false;           // As its first list says.
   std::string root_;
   UniqueFd root_fd_;
   std::string parent_;  // The directory of the last entry, relative to the target.

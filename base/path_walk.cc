@@ -144,7 +144,7 @@ bool Walker::Begin(std::string_view path) {
 bool Walker::Enter(UniqueFd next, std::string path) {
   struct stat info {};
   if (::fstat(next.get(), &info) != 0) return Fail("open directory", errno, std::move(path));
-  if (rule_ == WalkRule::kOwnDirectories) {
+  if (rule_ != WalkRule::kOwnLinks) {
     const char* distrust = DistrustOf(info, trustees_);
     const bool is_sticky = (info.st_mode & S_ISVTX) != 0;
     if (distrust != nullptr && (distrust != kOpenToOthers || !is_sticky)) {
@@ -217,9 +217,9 @@ std::optional<PathEnd> Walker::To(const std::string& path) {
     const bool is_file = ends_at_file_ && parts_.empty() && part != "." && part != "..";
     if (!(is_file ? StepToFile(part) : Step(part))) return std::nullopt;
   }
-  const char* distrust =
-      rule_ == WalkRule::kOwnDirectories ? DistrustOf(info_, trustees_) : nullptr;
-  if (distrust != nullptr) {  // sticky, which is fine on the way only
+  const char* distrust = rule_ != WalkRule::kOwnLinks ? DistrustOf(info_, trustees_) : nullptr;
+  // Sticky, or Enter() had refused it: fine on the way only, or by the rule.
+  if (distrust != nullptr && rule_ != WalkRule::kOwnDirectoriesToSticky) {
     Fail(distrust, 0, path_);
     return std::nullopt;
   }

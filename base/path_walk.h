@@ -74,6 +74,9 @@ enum class WalkRule : uint8_t {
   /// not exchange any part of it (they may write to sticky directories), and the end IsOursAlone();
   /// all this apart from the rights of `trustees`.
   kOwnDirectories,
+  /// For one new file to execute: the same, but the end may be a sticky directory of a trusted
+  /// owner (as /tmp), where nobody else can exchange a file of ours.
+  kOwnDirectoriesToSticky,
 };
 /// `create_mode`: of directories that are missing (umask applies); nullopt: they are a fault.
 std::optional<PathEnd> WalkToDirectory(const std::string& path, WalkRule rule,

@@ -72,10 +72,13 @@ std::vector<std::string> OpensshWords(const OpensshOptions& options) {
   set(options.may_ask ? "BatchMode=no" : "BatchMode=yes");
   set("LogLevel=ERROR");
   // The session is ours alone, whatever the user's configuration makes of one.
-  for (const char* off : {"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
-                          "Tunnel=no", "ConnectionAttempts=1"}) {
+  for (const char* off :
+       {"ControlMaster=no", "PermitLocalCommand=no", "Tunnel=no", "ConnectionAttempts=1"}) {
     set(off);
   }
+  // Of a master that the user has, which may have asked for a second factor, only sessions are
+  // taken: it would keep a forward after our end.
+  if (!options.local_forwards.empty()) set("ControlPath=none");
   for (const std::string& option : options.session_options) set(option);
   if (options.local_forwards.empty()) {
     set("ClearAllForwardings=yes");

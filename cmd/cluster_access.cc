@@ -269,6 +269,7 @@ Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link) {
   TakeNodes(access.nodes, &cluster);
   const Result<std::string> url = FindRayOfCluster(cluster, access.spec, link);
   if (!url.ok()) {
+    if (url.status().code() == ErrorCode::kRayDenied) return url.status();
     const bool runs = url.status().code() == ErrorCode::kNotSupported;
     return Status(ErrorCode::kHostUnreachable, url.status().message(),
                   runs ? url.status().hint()

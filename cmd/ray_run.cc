@@ -117,13 +117,12 @@ std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec) {
 std::string JobCommand(std::string_view command, const JobSpec& spec, const std::string& url,
                        const std::string& id) {
   std::string words = fmt::format("hvdray {} {}", command, WordOf(id));
-  // A tunnel gets another port each time.
+  // What the file leads to may be a tunnel.
   const bool is_of_file =
       !spec.cluster_file->empty() && spec.ray.address.origin() == *spec.cluster_file;
-  // The next command finds what is in the environment, too.
   const auto add = [&words](std::string_view option, const auto& setting,
                             const std::string& value) {
-    if (setting.is_default() || setting.origin().starts_with("env ")) return;
+    if (setting.is_default()) return;
     words += fmt::format(" --{} {}", option, WordOf(value));
   };
   if (is_of_file) {
@@ -131,7 +130,14 @@ std::string JobCommand(std::string_view command, const JobSpec& spec, const std:
   } else if (!spec.ray.address->empty()) {
     words += " --ray-address " + WordOf(url);
   }
-  if (!spec.ray.verify->empty()) add("ray-verify", spec.ray.verify, *spec.ray.verify);
+  // Of the environment, the next command finds Ray's options only.
+  if (!spec.ray.verify->empty() && !spec.ray.verify.origin().starts_with("env ")) {
+    add("ray-verify", spec.ray.verify, *spec.ray.verify);
+  }
+  const std::string& said = spec.is_peer_checked.origin();
+  if (!*spec.is_peer_checked && (said.starts_with("flag ") || said.starts_with("env "))) {
+    words += " --no-peer-check";
+  }
   if (!is_of_file) return words;
   // What the file says is said by it again.
   const auto is_of_options = [&spec](const auto& setting) {

@@ -325,6 +325,8 @@ Status CheckSlurmStep(const Environment& environment, const ReadWholeFile& read)
   const std::optional<int> tasks = ParseSlots(environment.GetOr("SLURM_STEP_NUM_TASKS", ""));
   if (tasks.value_or(1) <= 1 || IsWholeAllocation(environment)) return {};
   if (IsBatchScript(environment, read)) return {};
+  // srun --pty: only the first task has the terminal; the others' shells end at once.
+  if (Find(environment, "SLURM_PTY_PORT") || Find(environment, "SLURM_PTY_WIN_COL")) return {};
   return {
       ErrorCode::kUsage,
       fmt::format("srun runs this command as {} tasks, and each would start a whole job", *tasks),

@@ -67,9 +67,6 @@ struct ResolverFiles {
 /// `load_cluster` and `find_ray`.
 ResolverFiles RealResolverFiles();
 
-/// $XDG_CONFIG_HOME/hvdray/config.yaml or ~/.config/…; empty when neither is known.
-std::string UserFilePath(const Environment& environment);
-
 /// The outcome of reading a command line.
 struct RunRequest {
   JobSpec spec;  ///< Set unless one of wants_* is.

@@ -56,21 +56,25 @@ def kit() -> bytes:
 
 def driver_place(is_on_ray: bool) -> dict[str, Any]:
     """For workers: this program's Python, what it imports from, and who could change that already."""
-    path = _driver_path()
-    place: dict[str, Any] = {"python": list(sys.version_info[:2]), "path": path}
+    front, back = _driver_path()
+    path = [*front, *back]
+    place: dict[str, Any] = {"python": list(sys.version_info[:2]), "path": path, "behind": back}
     if not is_on_ray:  # Ray itself runs programs in directories that everybody may write to.
         place.update(machine=machine(), trustees=[trustees_of(entry) for entry in path])
     return place
 
 
-def _driver_path() -> list[str]:
-    """What this program has put on its path: all but its interpreter's own."""
+def _driver_path() -> tuple[list[str], list[str]]:
+    """What this program has put on its path, before and behind its interpreter's own."""
     import sysconfig
 
     own = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     own |= {os.path.join(path, "lib-dynload") for path in own}
     entries = [os.path.abspath(entry) for entry in sys.path]
-    return list(dict.fromkeys(e for e in entries if e not in own and not e.endswith(".zip")))
+    first = next((at for at, entry in enumerate(entries) if entry in own), len(entries))
+    added = [[e for e in part if e not in own and not e.endswith(".zip")] for part in (entries[:first], entries[first:])]
+    front = list(dict.fromkeys(added[0]))
+    return front, [entry for entry in dict.fromkeys(added[1]) if entry not in front]
 
 
 def _sources(package: pathlib.Path) -> Iterator[tuple[str, bytes]]:

@@ -17,7 +17,7 @@ left_out: list[str] = []  # others may write there
 
 def add(call: dict[str, Any]) -> None:
     """To sys.path, behind the kit, which is its first, and the standard library: no module there may take the place of one of
-    Python's. From another machine, by their real names, so that no link leads elsewhere later."""
+    Python's. What the driver has behind its installed packages stays behind them. From another machine, by their real names, so that no link leads elsewhere later."""
     kit, *own = sys.path
     added.clear()
     left_out.clear()
@@ -32,8 +32,10 @@ def add(call: dict[str, Any]) -> None:
             added.append(os.path.realpath(entry))
         else:
             left_out.append(entry)
-    behind = max((i + 1 for i, entry in enumerate(own) if entry in OWN), default=0)
-    sys.path[:] = [kit, *own[:behind], *(entry for entry in added if entry not in own), *own[behind:]]
+    fresh = [entry for entry in added if entry not in own]
+    late = {form(entry) for entry in call.get("behind", ()) for form in (str, os.path.realpath)}
+    at = max((i + 1 for i, entry in enumerate(own) if entry in OWN), default=0)
+    sys.path[:] = [kit, *own[:at], *(e for e in fresh if e not in late), *own[at:], *(e for e in fresh if e in late)]
 
 
 def _is_trusted(entry: str, trustees: _trust.Trustees) -> bool:

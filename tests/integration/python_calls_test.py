@@ -271,6 +271,20 @@ with hvdray.Executor(2) as executor:
 """)
 
 
+def test_what_a_program_has_at_the_end_of_its_path_hides_nothing_of_pythons(programs):
+    programs.run("""
+late = os.path.abspath("late")
+os.mkdir(late)
+for name in "colorsys", "late_module":
+    open(f"{late}/{name}.py", "w").close()
+sys.path.append(late)
+def f():
+    import colorsys, late_module
+    return [os.path.dirname(module.__file__) == late for module in (colorsys, late_module)]
+assert f() == [False, True] and hvdray.run(f, num_proc=1) == [[False, True]]
+""")
+
+
 def test_a_result_that_does_not_travel_interrupts_nobody(programs):
     programs.run("""
 def f(seconds):

@@ -235,6 +235,18 @@ TEST_F(SharedTargetTest, TargetThatOthersMayWriteToIsRefused) {
   }
 }
 
+TEST_F(SharedTargetTest, OneFileMayGoIntoAStickyDirectoryAndADirectoryMayNot) {
+  ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
+  EXPECT_EQ(Wanted({FileEntry("f", 2)}).ranges.size(), 1U);
+  Send(Chunk(0, "ab"));
+  EXPECT_EQ(Look("f").st_uid, ::geteuid());
+  receiver_.emplace(temp_.path());
+  ExpectRefused({DirectoryOf("pkg")}, "other users may write to", root_);
+  receiver_.emplace(temp_.path());
+  ASSERT_EQ(::chmod(root_.c_str(), 0777), 0);
+  ExpectRefused({FileEntry("f", 2)}, "other users may write to", root_);
+}
+
 TEST_F(SharedTargetTest, TargetWhoseParentsOthersMayExchangeIsRefused) {
   const std::string parent = temp_ / "open";
   fs::create_directories(parent);

@@ -29,10 +29,11 @@ TEST(OpensshArgvTest, AsksNothingForwardsNothingAndEndsOptionsBeforeTheHost) {
   }
   ASSERT_GE(argv.size(), 3U);
   EXPECT_EQ(Words(argv.end() - 3, argv.end()), (Words{"--", "-oProxyCommand=evil", "true"}));
-  for (const char* word : {"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
-                           "Tunnel=no", "ConnectionAttempts=1"}) {
+  for (const char* word :
+       {"ControlMaster=no", "PermitLocalCommand=no", "Tunnel=no", "ConnectionAttempts=1"}) {
     EXPECT_TRUE(Has(argv, word)) << word;
   }
+  EXPECT_FALSE(Has(argv, "ControlPath=none")) << "a master that the user has may be used";
   EXPECT_FALSE(Has(argv, "-p")) << "what is not said is ssh's own";
 }
 
@@ -59,8 +60,9 @@ TEST(OpensshArgvTest, ATerminalForTheUserIsAskedForAndForwards) {
   options.local_forwards = {"127.0.0.1:1:127.0.0.1:2", "127.0.0.1:3:127.0.0.1:4"};
   options.log_file = "/l";
   const Words argv = OpensshArgv(options, "h", "");
-  for (const char* word : {"-tt", "RequestTTY=force", "BatchMode=no", "ExitOnForwardFailure=yes",
-                           "127.0.0.1:1:127.0.0.1:2", "127.0.0.1:3:127.0.0.1:4", "/l"}) {
+  for (const char* word :
+       {"-tt", "RequestTTY=force", "BatchMode=no", "ExitOnForwardFailure=yes", "ControlPath=none",
+        "127.0.0.1:1:127.0.0.1:2", "127.0.0.1:3:127.0.0.1:4", "/l"}) {
     EXPECT_TRUE(Has(argv, word)) << word;
   }
   EXPECT_FALSE(Has(argv, "-T"));
