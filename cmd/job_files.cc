@@ -133,18 +133,6 @@ void AddModule(const std::vector<std::string>& command, const std::string& direc
   }
 }
 
-/// Whether an earlier job has written this file, or nobody has.
-bool IsEarlierReport(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, 512> bytes{};
-  const ssize_t size = ::read(file.get(), bytes.data(), bytes.size());
-  if (size <= 0) return size == 0;
-  const std::string_view begin(bytes.data(), static_cast<size_t>(size));
-  const bool is_ours =
-      begin.find("hvdray") != std::string_view::npos || begin.starts_with(R"({"time":)");
-  return is_ours && std::string_view("{[<").find(begin.front()) != std::string_view::npos;
-}
-
 /// A program and the files that its words name, also behind a '='.
 void AddCommand(const std::string& origin, const std::vector<std::string>& command,
                 const std::string& directory, const Environment& environment, MoreInputs* inputs) {
@@ -157,12 +145,10 @@ void AddCommand(const std::string& origin, const std::vector<std::string>& comma
   for (size_t i = 1; i < command.size(); ++i) {
     const std::string& word = command[i];
     const std::string what = i == script ? origin : origin + "'s argument";
-    for (const size_t begin : {size_t{0}, word.find('=') + 1}) {
-      const std::string named = In(directory, word.substr(begin));
-      // A program may follow the reports of its own job: what an earlier one wrote may be replaced.
-      if (i == script || !IsEarlierReport(named)) inputs->files.push_back(LookAtFile(what, named));
-      if (word.find('=') == std::string::npos) break;
-    }
+    inputs->files.push_back(LookAtFile(what, In(directory, word)));
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) continue;
+    inputs->files.push_back(LookAtFile(what, In(directory, word.substr(equals + 1))));
   }
 }
 
@@ -170,6 +156,18 @@ std::vector<std::string> WordsOfShell(const std::string& command) {
   std::vector<std::string> words;
   for (const std::string_view word : BlankSeparated(command, " \t\n'\"")) words.emplace_back(word);
   return words;
+}
+
+/// Whether an earlier job has written this file, or nobody has.
+bool IsEarlierReport(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 512> bytes{};
+  const ssize_t size = ::read(file.get(), bytes.data(), bytes.size());
+  if (size <= 0) return size == 0;
+  const std::string_view begin(bytes.data(), static_cast<size_t>(size));
+  const bool is_ours =
+      begin.find("hvdray") != std::string_view::npos || begin.starts_with(R"({"time":)");
+  return is_ours && std::string_view("{[<").find(begin.front()) != std::string_view::npos;
 }
 
 Status CheckDirectories(const std::vector<NamedFile>& outputs, const MoreInputs& inputs) {
