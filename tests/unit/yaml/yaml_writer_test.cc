@@ -91,7 +91,8 @@ TEST(YamlWriterTest, WhatReordersTextOnATerminalIsEscapedInYamlAndJson) {
     const std::string text = YamlText(plain);
     EXPECT_EQ(text, "\"a" + mark + "\": \"x" + mark + "y\"\n");
     EXPECT_EQ(YamlText(Parsed(text)), text);
-    EXPECT_NE(DumpJson(YamlJson(plain), 2).find("\"a" + mark + "\": \"x" + mark + "y\""), std::string::npos)
+    EXPECT_NE(DumpJson(YamlJson(plain), 2).find("\"a" + mark + "\": \"x" + mark + "y\""),
+              std::string::npos)
         << DumpJson(YamlJson(plain), 2);
     const YamlNode lines = Parsed("a: \"one" + mark + "\\ntwo\\n\"");
     EXPECT_NE(YamlText(lines).find(mark), std::string::npos) << YamlText(lines);
