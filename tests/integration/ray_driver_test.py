@@ -290,7 +290,7 @@ def test_an_agents_gpus_are_those_of_all_its_bundles(driver):
 def test_an_agent_that_ends_says_how(driver):
     driver.reserve([{"CPU": 1}])
     driver.tell(endpoint={"endpoint": 5, "name": "g", "bundles": [0], "stdin": "k",
-                      "argv": ["sh", "-c", "echo no such host >&2; exit 9"]})
+                      "argv": ["/bin/sh", "-c", "echo no such host >&2; exit 9"]})
     assert driver.wait_for("endpoint", endpoint=5, state="ended")["text"] == (
         "the agent ended: exit code 9: no such host")
     driver.tell(endpoint={"endpoint": 6, "name": "g", "bundles": [0], "argv": ["/no/such"], "stdin": "k"})
