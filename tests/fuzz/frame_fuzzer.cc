@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of a hostile peer into frame decoder and codec. What decodes must encode, and come back
-// equal; how the bytes were split must not matter.
+// equal; how the bytes were split must not matter, but for what an error quotes.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -51,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Outcome whole = DecodeAll(input, input.size() + 1);
   const Outcome split = DecodeAll(input, 1 + (size > 0 ? data[0] % 7 : 0));
   HVDRAY_CHECK(whole.messages == split.messages);
-  HVDRAY_CHECK(whole.error == split.error);
+  // A line that is no frame is quoted as far as it has come.
+  HVDRAY_CHECK(whole.error.code() == split.error.code());
   for (const Message& message : whole.messages) {
     const Result<std::string> bytes = EncodeMessage(message);
     HVDRAY_CHECK(bytes.ok());
