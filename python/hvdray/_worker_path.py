@@ -33,7 +33,8 @@ def add(call: dict[str, Any]) -> None:
         else:
             left_out.append(entry)
     fresh = [entry for entry in added if entry not in own]
-    late = {form(entry) for entry in call.get("behind", ()) for form in (str, os.path.realpath)}
+    behind: list[str] = call.get("behind", [])
+    late = {*behind, *(os.path.realpath(entry) for entry in behind)}
     at = max((i + 1 for i, entry in enumerate(own) if entry in OWN), default=0)
     sys.path[:] = [kit, *own[:at], *(e for e in fresh if e not in late), *own[at:], *(e for e in fresh if e in late)]
 

@@ -169,7 +169,7 @@ def test_no_result_is_written_over_what_is_read(hvdray, tmp_path, option):
     (["--collective", "broadcast", "-r", "2"], "--root: no rank 2 of 2 ranks"),
     (["-b", "512T", "-e", "512T"], "must be a size"),
     (["-b", "500000G", "-e", "500000G"], "do not fit the"),
-    (["-e", "8", "--json", "/nowhere/bench.json"], "--json: /nowhere/: No such file"),
+    (["-e", "8", "--json", "/nowhere/bench.json"], "--json: /nowhere/bench.json: No such file"),
     (["-x", "HVDRAY_COLLECTIVE=mpi"], "HVDRAY_COLLECTIVE must be auto, shm, gloo, hierarchical or nccl, not mpi"),
 ])
 def test_what_only_the_ranks_can_know_is_said_once(hvdray, words, text):
