@@ -45,7 +45,9 @@ bool IsEnding(pid_t pid) {
 bool WasHitBeforeApart(pid_t pid) {
   if (!IsEnding(pid)) return false;
   siginfo_t end{};
-  if (::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT) != 0) return false;
+  while (::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT) != 0) {
+    if (errno != EINTR) return false;  // a handler without SA_RESTART ends the wait
+  }
   const bool is_hit =
       end.si_code == CLD_KILLED && (end.si_status == SIGINT || end.si_status == SIGTERM ||
                                     end.si_status == SIGHUP || end.si_status == SIGQUIT);

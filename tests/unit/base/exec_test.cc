@@ -54,12 +54,19 @@ TEST(SpawnApartTest, NoSignalToOurGroupReachesAProgramThatIsBeingStarted) {
   const pid_t starter = ::fork();
   if (starter == 0) {
     ::setpgid(0, 0);
-    ::signal(SIGINT, [](int) {});
+    struct sigaction no_restart {};  // as Python sets its own: each wait of ours may be interrupted
+    no_restart.sa_handler = [](int) {};
+    ::sigaction(SIGINT, &no_restart, nullptr);
     const pid_t group = ::getpid();
+    Pipe starts = MakePipe().value();
     const pid_t sender = ::fork();
     if (sender == 0) {
       ::signal(SIGINT, SIG_IGN);
-      while (::getppid() == group) ::kill(-group, SIGINT);
+      starts.write_end.Reset();
+      char byte;
+      while (::read(starts.read_end.get(), &byte, 1) == 1) {
+        for (int i = 0; i < 100; ++i) ::kill(-group, SIGINT);
+      }
       ::_exit(0);
     }
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -67,6 +74,7 @@ TEST(SpawnApartTest, NoSignalToOurGroupReachesAProgramThatIsBeingStarted) {
     for (int i = 0; i < 400; ++i) {
       const ApartAs as = i % 2 == 0 ? ApartAs::kGroup : ApartAs::kSession;
       pid_t pid = -1;
+      (void)!::write(starts.write_end.get(), "", 1);
       if (SpawnApart(as, {"true"}, null.get(), null.get(), -1, pid) != 0) ::_exit(99);
       if (ShellCodeOf(ReapChild(pid)) != 0) ++hit;
     }
