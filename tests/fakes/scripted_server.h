@@ -7,10 +7,13 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -50,7 +53,10 @@ class ScriptedServer {
   uint16_t port() const { return port_; }
 
   /// As if another user listened. Only root can.
-  void GiveTo(uid_t user) const { EXPECT_EQ(::fchown(listener_.get(), user, user), 0); }
+  void GiveTo(uid_t user) {
+    EXPECT_EQ(::fchown(listener_.get(), user, user), 0);
+    user_ = user;
+  }
 
   /// Ends the server; the requests that it got, head and body.
   const std::vector<std::string>& Stop() {
@@ -76,6 +82,10 @@ class ScriptedServer {
  private:
   void Run() {
     for (const ConnectionScript& script : scripts_) {
+      // A connection belongs to whoever has begun to accept it, and that user may come later.
+      pollfd waits{listener_.get(), POLLIN, 0};
+      ::poll(&waits, 1, -1);
+      if (user_ != 0) ::setfsuid(user_);  // this thread's only
       const UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!connection.is_valid()) return;
       Serve(connection.get(), script);
@@ -115,6 +125,7 @@ class ScriptedServer {
 
   UniqueFd listener_;
   uint16_t port_ = 0;
+  std::atomic<uid_t> user_ = 0;
   const std::vector<ConnectionScript> scripts_;
   std::vector<std::string> requests_;  // the server's thread only, until it has ended
   std::thread thread_;
