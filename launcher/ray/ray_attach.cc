@@ -377,7 +377,7 @@ class RayJobClient::Attachment {
 
   const std::optional<StreamEnd>& end() const { return end_; }
   const Status& error() const { return error_; }
-  int stop_signo() const { return plan_.stop_signo(); }
+  int stop_signo() const { return signo_ != 0 || stops_ > 0 ? signo_ : plan_.stop_signo(); }
 
  private:
   void Say(LogLevel level, std::string_view text) {
@@ -473,6 +473,7 @@ class RayJobClient::Attachment {
   }
 
   void OnSignal(int signo) {
+    if (signo_ == 0) signo_ = signo;
     // Only a reader that does not read is left.
     if (plan_.is_done()) return loop_.Stop();
     Do(plan_.OnSignalTo(signo));
@@ -582,6 +583,7 @@ class RayJobClient::Attachment {
   bool is_loss_told_ = false;
   bool is_control_busy_ = false;
   int stops_ = 0;               // asked for by Stop()
+  int signo_ = 0;               // the first signal of the system
   uint64_t control_bytes_ = 0;  // of messages
   Status control_fault_;
   std::optional<StreamEnd> end_;

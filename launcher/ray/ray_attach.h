@@ -76,7 +76,8 @@ class RayJobClient {
   const std::optional<StreamEnd>& end() const;
   /// The error that Run() has printed.
   const Status& error() const;
-  /// See FollowPlan.
+  /// The first signal that this process got, or SIGPIPE if its reader has gone; 0: none, or Stop()
+  /// was called before.
   int stop_signo() const;
 
  private:
