@@ -46,15 +46,19 @@ std::string UrlOf(const std::string& host, uint16_t port) {
 }
 
 /// By a flag, a variable or the user's own file of defaults.
-bool IsSaidByUser(const std::string& origin, const Environment& environment) {
+bool IsSaidByUser(std::string_view command, const std::string& origin,
+                  const Environment& environment) {
   const std::string own_file = UserFilePath(environment);
-  return origin.starts_with("flag ") || origin.starts_with("env ") ||
+  // A program hands its options to serve by a pipe that has no name.
+  const bool is_of_program = command == "serve" && origin.starts_with("/dev/fd/");
+  return is_of_program || origin.starts_with("flag ") || origin.starts_with("env ") ||
          (!own_file.empty() && origin.starts_with(own_file + ":"));
 }
 
 /// No file but the user's own may turn that off: it would hand out the token.
-bool IsPeerChecked(const JobSpec& spec, const Environment& environment) {
-  return *spec.is_peer_checked || !IsSaidByUser(spec.is_peer_checked.origin(), environment);
+bool IsPeerChecked(std::string_view command, const JobSpec& spec, const Environment& environment) {
+  return *spec.is_peer_checked ||
+         !IsSaidByUser(command, spec.is_peer_checked.origin(), environment);
 }
 
 /// Whether Ray answers there. kRayDenied: it does, and asks for a token.
@@ -105,7 +109,7 @@ Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,
                                                        bool is_in_container, const JobSpec& spec) {
   HVDRAY_ASSIGN_OR_RETURN(const ScratchDirectory directory,
                           ScratchDirectory::Make("hvdray-tunnel."));
-  const bool is_checked = IsPeerChecked(spec, Environment::FromProcess());
+  const bool is_checked = IsPeerChecked("run", spec, Environment::FromProcess());
   return SshTunnel::Open(OpensshOptionsFor(spec, head), head.dial_name(),
                          {.socket_path = directory.path() + "/dashboard",
                           .remote_port = place.port,
@@ -202,8 +206,8 @@ Result<RayAccess> ResolveRayAccess(std::string_view command, const JobSpec& spec
     access.address.socket_path = link.tunnel->socket_path();
   }
   // A file's address is not the user's word on who may have the token.
-  access.is_clear_text_allowed = IsSaidByUser(access.address.origin, environment);
-  access.is_peer_checked = IsPeerChecked(spec, environment);
+  access.is_clear_text_allowed = IsSaidByUser(command, access.address.origin, environment);
+  access.is_peer_checked = IsPeerChecked(command, spec, environment);
   HVDRAY_ASSIGN_OR_RETURN(access.headers, ResolveRayHeaders(*ray.headers, environment));
   if (link.token.is_empty()) {
     HVDRAY_ASSIGN_OR_RETURN(access.token, FindRayToken(environment));
