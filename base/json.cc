@@ -76,7 +76,7 @@ Result<Json> ParseJson(ByteView text, size_t limit_bytes) {
 
 // Escapes what a terminal would obey, or reorder text for: people look at JSON, too.
 std::string DumpJson(const Json& value, int indent) {
-  const std::string text = value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  std::string text = value.dump(indent, ' ', false, Json::error_handler_t::replace);
   // Outside of strings there is ASCII only, and all such characters begin with one of three bytes.
   constexpr std::string_view kLeads = "\xC2\xD8\xE2";
   size_t at = text.find_first_of(kLeads);

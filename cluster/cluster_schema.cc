@@ -700,11 +700,11 @@ Status CheckClusterSchema(const YamlNode& root, std::vector<std::string>& warnin
 
 YamlNode WithSchemaTypes(const YamlNode& root) {
   using Path = std::vector<std::string_view>;
-  const std::array<Path, 2> kAwsPaths = {Path{"available_node_types", "*", "node_config"},
+  const std::array<Path, 2> aws_paths = {Path{"available_node_types", "*", "node_config"},
                                          Path{"provider", "security_group", "IpPermissions"}};
   YamlNode typed = Typed(root, kTop);
   if (root.Find("provider")->Find("type")->text() != "aws") return typed;
-  for (const Path& path : kAwsPaths) {
+  for (const Path& path : aws_paths) {
     typed =
         WithChangeAt(typed, path, [](const YamlNode& node) { return WithAwsText(node, false); });
   }

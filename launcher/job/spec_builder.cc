@@ -901,10 +901,10 @@ void WarnOfOtherMode(const JobSpec& spec, Warnings* warnings) {
     warn(spec.settle, "with --elastic-mode horovod, whose workers outlive a change");
     return;
   }
-  constexpr std::string_view restarts = "with --elastic-mode gang, which restarts all workers";
-  warn(spec.join, restarts);
-  warn(spec.straggler_timeout, restarts);
-  warn(spec.breaks_connections, restarts);
+  constexpr std::string_view kRestarts = "with --elastic-mode gang, which restarts all workers";
+  warn(spec.join, kRestarts);
+  warn(spec.straggler_timeout, kRestarts);
+  warn(spec.breaks_connections, kRestarts);
 }
 
 void WarnWithoutScript(const JobSpec& spec, Warnings* warnings) {
