@@ -135,6 +135,7 @@ std::string Roff(std::string_view text) {
 constexpr std::string_view kManHead =
     ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n";
 constexpr size_t kManWidth = 90;
+constexpr size_t kMarkdownWidth = 118;
 
 /// What follows an option of this row: words to choose from, a file, or nothing known.
 std::string CompletionOf(const OptionRow& row) {
@@ -349,30 +350,81 @@ std::string GroupTable(OptionGroup group) {
   return table + "\n";
 }
 
-std::string MarkdownOf(const CommandRow& command) {
-  constexpr size_t kWidth = 118;
+/// The options that the section of `command` in docs/cli.md names: those that check shares with
+/// run are in the tables of run.
+std::vector<OptionRow> RowsOfSection(const CommandRow& command) {
+  std::vector<OptionRow> rows;
+  if (IsRun(command)) return rows;
+  for (const OptionRow& row : OptionsOf(command)) {
+    if (!command.is_launch || row.id >= OptionId::kJson) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string TableLine(const CommandRow& command, const OptionRow& row) {
+  return fmt::format("| {} | {} |\n", OptionCell(row), Cell(HelpOf(command, row)));
+}
+
+/// The lines that stand, word for word, in the sections of several commands. In their order.
+std::vector<std::string> SharedLines() {
+  std::vector<std::string> seen, shared;
+  for (const CommandRow& command : CommandTable()) {
+    for (const OptionRow& row : RowsOfSection(command)) {
+      const std::string line = TableLine(command, row);
+      if (std::ranges::find(seen, line) == seen.end()) {
+        seen.push_back(line);
+      } else if (std::ranges::find(shared, line) == shared.end()) {
+        shared.push_back(line);
+      }
+    }
+  }
+  return shared;
+}
+
+constexpr std::string_view kTableHead = "| option | meaning |\n|---|---|\n";
+
+std::string SharedSection(const std::vector<std::string>& shared) {
+  std::string section = "# Options that several commands take\n\n";
+  section += kTableHead;
+  for (const std::string& line : shared) section += line;
+  return section;
+}
+
+/// The options of `command`: its own as a table, the shared ones by name.
+std::string OptionsInMarkdown(const CommandRow& command, const std::vector<std::string>& shared) {
+  std::string own, others;
+  for (const OptionRow& row : RowsOfSection(command)) {
+    const std::string line = TableLine(command, row);
+    if (std::ranges::find(shared, line) == shared.end()) {
+      own += line;
+    } else {
+      others += fmt::format("{}`{}`", others.empty() ? "" : ", ", SpellingsOf(row).front().text);
+    }
+  }
+  if (!own.empty()) own = "\n" + std::string(kTableHead) + own;
+  if (others.empty()) return own;
+  constexpr std::string_view kLink = "[shared options](#options-that-several-commands-take)";
+  return fmt::format("{}\n{}", own, Wrap(fmt::format("{}: {}.", kLink, others), 0, kMarkdownWidth));
+}
+
+std::string RunInMarkdown(const std::string& examples) {
+  std::string page = std::string(kIntroduction) + examples + std::string(kRules) + "## Options\n\n";
+  for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
+  return page + std::string(kExitCodes);
+}
+
+std::string MarkdownOf(const CommandRow& command, const std::vector<std::string>& shared) {
   std::string examples;
   for (const HelpExample& example : command.examples) examples += ExampleLine(example);
-  if (IsRun(command)) {
-    std::string page =
-        std::string(kIntroduction) + examples + std::string(kRules) + "## Options\n\n";
-    for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
-    return page + std::string(kExitCodes);
-  }
+  if (IsRun(command)) return RunInMarkdown(examples) + "\n" + SharedSection(shared);
   std::string page = fmt::format("# hvdray {}\n\n    hvdray {} {}\n\n", command.name, command.name,
                                  command.arguments);
   page += Wrap(fmt::format("{} {}{}{}", command.description, command.notes,
                            command.notes.empty() ? "" : " ", command.see),
-               0, kWidth);
+               0, kMarkdownWidth);
   page += "\n" + examples + "\n";
-  page += Wrap(fmt::format("Exit codes: {}", command.exit_codes), 0, kWidth);
-  page += "\n| option | meaning |\n|---|---|\n";
-  for (const OptionRow& row : OptionsOf(command)) {
-    // Those that check shares with run are in the tables of run.
-    if (command.is_launch && row.id < OptionId::kJson) continue;
-    page += fmt::format("| {} | {} |\n", OptionCell(row), Cell(HelpOf(command, row)));
-  }
-  return page;
+  page += Wrap(fmt::format("Exit codes: {}", command.exit_codes), 0, kMarkdownWidth);
+  return page + OptionsInMarkdown(command, shared);
 }
 
 /// submit's options are for the head, where its own files count.
@@ -478,9 +530,11 @@ std::string OverviewManPage() {
 // docs/cli.md. Sentences that no row holds stand here, once.
 
 std::string CliMarkdown() {
+  const std::vector<std::string> shared = SharedLines();
   std::string page;
   for (const CommandRow& command : CommandTable()) {
-    if (!command.arguments.empty()) page += (page.empty() ? "" : "\n") + MarkdownOf(command);
+    if (command.arguments.empty()) continue;
+    page += (page.empty() ? "" : "\n") + MarkdownOf(command, shared);
   }
   return page;
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "launcher/job/option_table.h"
@@ -71,6 +72,38 @@ TEST(HelpTest, EveryOptionOfACommandIsShownEverywhere) {
       EXPECT_TRUE(is_of_run || page.find("`" + text, in_page) != std::string::npos) << name << text;
     }
   }
+}
+
+/// The part of docs/cli.md about `command`.
+std::string SectionOf(const std::string& command) {
+  const std::string page = CliMarkdown();
+  const size_t begin = page.find("# hvdray " + command + "\n");
+  return page.substr(begin, page.find("\n# ", begin) - begin);
+}
+
+TEST(HelpTest, TheSectionOfACommandNamesEachOfItsOptions) {
+  for (const CommandRow& command : CommandTable()) {
+    if (command.options.empty()) continue;
+    const std::string section = SectionOf(std::string(command.name));
+    for (const OptionRow& row : OptionsOf(command)) {
+      if (command.is_launch && row.id < OptionId::kJson) continue;
+      const std::string text(SpellingsOf(row).front().text);
+      EXPECT_TRUE(section.find("`" + text + "`") != std::string::npos ||
+                  section.find("`" + text + " ") != std::string::npos ||
+                  section.find("`" + text + "[") != std::string::npos)
+          << command.name << text;
+    }
+  }
+}
+
+TEST(HelpTest, ThePageSaysOfNoOptionTheSameTwice) {
+  std::istringstream lines(CliMarkdown());
+  std::set<std::string> seen;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| `-")) continue;
+    EXPECT_TRUE(seen.insert(line).second) << line;
+  }
+  EXPECT_GT(seen.size(), 200u);
 }
 
 TEST(HelpTest, WhatIsOfOtherCommandsIsNotShownWithRun) {
