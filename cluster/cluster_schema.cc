@@ -650,15 +650,15 @@ Json SchemaOf(const ObjectRule& object) {
 std::string_view WordOf(Use use) {
   switch (use) {
     case Use::kHvdray:
-      return "supported";
+      return "";
     case Use::kCloud:
-      return "supported, in calls to the provider";
+      return "provider";
     case Use::kAutoscaler:
-      return "passed on to Ray's autoscaler";
+      return "autoscaler";
     case Use::kOld:
-      return "translated, with a warning";
+      return "older form";
     case Use::kNobody:
-      return "accepted, no effect";
+      return "no effect";
   }
   return {};
 }
@@ -736,7 +736,7 @@ std::string ClusterJsonSchema(const Json& run) {
 }
 
 Result<std::string> WithClusterKeys(std::string_view page) {
-  std::string table = "| Key | What hvdray does with it | Meaning |\n|---|---|---|\n";
+  std::string table = "| Key | Note | Meaning |\n|---|---|---|\n";
   AddRows(kTop, "", table);
   return WithPart(page, kClusterKeysBegin, kClusterKeysEnd, table);
 }
