@@ -8,6 +8,8 @@
 #include <array>
 #include <vector>
 
+#include "base/status.h"
+
 namespace hvdray {
 namespace {
 
@@ -181,18 +183,17 @@ constexpr std::string_view kRules = R"(
 
 * Options end at the first word that is not an option, or at `--`; the rest is the command.
 * A value is the next word, follows `=`, or directly follows a single-letter option: `-np 4`, `-np=4`,
-  `-p22`, `-Hlocalhost:2`. Write a value that begins with `-` as `--option=-value`; negative numbers and
-  values that contain a space need no `=`.
-* Horovod's long options may be abbreviated as long as only one of *Horovod's* options matches
-  (`--slots 4`). hvdray's own options must be written in full, so a new one never breaks an old script.
-* If an option is repeated, the last one counts; `-x` and `--network-interface` accumulate; two different
-  files of `-f` or `--cluster` are an error.
+  `-p22`. Write a value that begins with `-` as `--option=-value`; negative numbers and values that contain
+  a space need no `=`.
+* Horovod's long options may be abbreviated as long as only one of them matches (`--slots 4`); hvdray's own
+  may not, so that a new one never breaks an old script.
+* Of a repeated option the last one counts; `-x` and `--network-interface` accumulate; two different files of
+  `-f` or `--cluster` are an error.
 * Times are in seconds or have a unit: `0.5`, `200ms`, `2m`, `1.5h`.
-* Without `-np`, a job on given hosts takes all their slots.
 
 ## Where values come from
 
-The first of these sources that sets an option wins:
+The first of these that sets an option wins; `hvdray run --print-config` shows each value with its origin:
 
 1. flags;
 2. `HVDRAY_<LONG_NAME>` in the environment (`HVDRAY_NUM_PROC=4`; flags as `1` or `0`; lists with commas),
@@ -203,11 +204,9 @@ The first of these sources that sets an option wins:
 6. the user file, `$XDG_CONFIG_HOME/hvdray/config.yaml` or `~/.config/hvdray/config.yaml`;
 7. the default.
 
-In paths on this machine `~` and `~user` are home directories, wherever they are written.
-
-`hvdray run --print-config` shows each value with its origin. `-x` is different: all sources accumulate, and
-for the same name the higher one wins. An unknown or repeated key in a file is an error that gives its
-position and the nearest name; an unknown `HVDRAY_*` variable is a warning.
+Of `-x` all sources accumulate, and for the same name the higher one wins. An unknown or repeated key in a file
+is an error; an unknown `HVDRAY_*` variable is a warning. In paths on this machine `~` and `~user` are home
+directories, wherever they are written.
 
 ## Naming hosts
 
@@ -222,18 +221,16 @@ position and the nearest name; an unknown `HVDRAY_*` variable is a warning.
 | `node[01-32]:4` | `node[01-32] slots=4` | node01, node02, ... with four slots each |
 | `r[1-2]n[1,3,5-8]:4` | `r[1-2]n[1,3,5-8] slots=4` | lists and several brackets; the last one varies fastest |
 
-* The number after a plain host is always its slots, as for horovodrun; only after `ssh://` is the first
-  number a port.
+* The number after a plain host is always its slots, as for horovodrun.
 * Slots may be 0. `-H` needs them; a host file may omit them: then `--slots-per-host N` counts, else 1, but no
-  more than Open MPI's `max_slots=M`, and a line that is a name alone may be repeated, once for each slot. Other `key=value` words of a host file are ignored, except for typos (`slot=4`). `#` begins a
-  comment.
+  more than Open MPI's `max_slots=M`, and a line that is a name alone may be repeated, once for each slot. Other
+  `key=value` words are ignored, except for typos (`slot=4`). `#` begins a comment.
 * A padded range keeps its zeros. A list has at most 100,000 hosts. Quote brackets in a shell:
   `-H 'node[01-32]:4'`.
 * No other host may appear twice, not even with another user or port, or in two ranges. Names that differ only by
   case or by a dot at the end are one host.
-* Workers see their host's plain name (`HOROVOD_HOSTNAME`), without user and port. Horovod cuts such
-  names at colons, so an IPv6 address appears in its shortest form with `-` for `:`: `fe80--1` for
-  `fe80::1`, `0--1` for `::1`, `fe80--1_eth0` for `fe80::1%eth0`.
+* Workers see their host's plain name (`HOROVOD_HOSTNAME`); an IPv6 address, which Horovod would cut, in its shortest
+  form with `-` for `:`: `fe80--1` for `fe80::1`, `0--1` for `::1`, `fe80--1_eth0` for `fe80::1%eth0`.
 
 If no flag, variable or file names hosts, `run`, `check`, `bench` and `serve` take those of the batch system they run
 under, from the first of these variables that is set, and say so on stderr. `-H localhost:N` stays on this machine, as do
@@ -267,37 +264,30 @@ cycle_time_ms: 3.5
 
 ## What a worker inherits
 
-The environment of `hvdray`, minus `HVDRAY_*` (except what [collectives](collective.md) read), `BASH_FUNC_*`, `OLDPWD`,
-`_HOROVOD_SECRET_KEY` and what names another rank: Horovod's and torchrun's variables of another job (`RANK`,
-`TORCHELASTIC_*`, `PET_*`), and those of `srun`, `mpirun` and the like around `hvdray` (`SLURM_PROCID`, `SLURM_LOCALID`,
-`SLURM_NTASKS`, `OMPI_COMM_WORLD_*`, `PMIX_RANK`, `PMI_*`, `PALS_*`, `FLUX_TASK_*`, ...), which frameworks would take for the
-worker's. `--keep-rank-variables` keeps the latter. What describes the whole batch job stays (`SLURM_JOB_ID`). On other hosts also minus
-`*CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`,
-`DISPLAY`, `XAUTHORITY` and `TMPDIR`. With `--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and
-`NCCL_*` are inherited. Tunables are added next, then `-x`, then the worker's own rank variables. `-x` of one of those is
-refused (exit 2); `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` and `HOROVOD_GLOO_IFACE` are the exception, where `-x` wins over
-the interface that hvdray has chosen, and with `--no-torch-env` torchrun's variables are yours.
+The environment of `hvdray`, minus
 
-Where `OMP_NUM_THREADS` is not set, each worker gets the CPUs of its host (those of its affinity mask) divided by the
-workers there, at least 1, in `OMP_NUM_THREADS`, `MKL_NUM_THREADS` and `OPENBLAS_NUM_THREADS`: otherwise each would start a
-thread for every CPU. `--omp-threads N` or `inherit` overrides that.
+* `HVDRAY_*` (except what [collectives](collective.md) read), `BASH_FUNC_*`, `OLDPWD`, `_HOROVOD_SECRET_KEY`;
+* Horovod's and torchrun's variables of another job (`RANK`, `TORCHELASTIC_*`, `PET_*`);
+* without `--keep-rank-variables`, the rank of `hvdray` itself under `srun`, `mpirun` and the like (`SLURM_PROCID`,
+  `SLURM_LOCALID`, `SLURM_NTASKS`, `OMPI_COMM_WORLD_*`, `PMIX_RANK`, `PMI_*`, `PALS_*`, `FLUX_TASK_*`, ...); what describes
+  the whole batch job stays (`SLURM_JOB_ID`);
+* on other hosts `*CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`, `SSH_*`, `XDG_*`, `DBUS_*`,
+  `DISPLAY`, `XAUTHORITY` and `TMPDIR`.
+
+With `--clean-env` only `PATH`, `HOME`, `LANG`, `HOROVOD_*` and `NCCL_*` are inherited. Tunables are added next, then
+`-x`, then the worker's own rank variables. `-x` of one of those is refused (exit 2), except that it wins for
+`NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` and `HOROVOD_GLOO_IFACE`, and that with `--no-torch-env` torchrun's variables
+are yours.
+
+Where `OMP_NUM_THREADS` is not set, `OMP_NUM_THREADS`, `MKL_NUM_THREADS` and `OPENBLAS_NUM_THREADS` are the CPUs of the
+host (of its affinity mask) divided by the workers there, at least 1; `--omp-threads N` or `inherit` overrides that.
 
 )";
 
-constexpr std::string_view kExitCodes = R"(## Exit codes
-
-| code | meaning |
-|---|---|
-| 0 | every worker exited with 0 |
-| the worker's | exit code of the worker that failed first; 128+n if signal n killed it |
-| 1 | an elastic job ended without success and no worker is to blame |
-| 2 | wrong usage or a wrong file; nothing was started |
-| 124 | `--timeout` was reached |
-| 125 | hvdray could not do its part; the report's `error.code` says which, `HVD-Ennnn` (docs/errors.md) |
-| 126, 127 | the command is not executable; it was not found on the worker's host |
-| 129, 130, 131, 143 | hvdray received SIGHUP, SIGINT, SIGQUIT, SIGTERM; SIGUSR1 and SIGUSR2 are forwarded to the workers |
-| 141 | the reader of hvdray's output went away |
+constexpr std::string_view kExitCodes = R"(Exit codes: [errors](errors.md#exit-codes).
 )";
+
+constexpr std::string_view kTableHead = "| option | meaning |\n|---|---|\n";
 
 /// Table cells: '|' separates columns.
 std::string Cell(std::string_view text) {
@@ -327,25 +317,25 @@ std::string OptionCell(const OptionRow& row) {
   return cell;
 }
 
+std::string OptionOfRunCell(const OptionRow& row) {
+  return OptionCell(row) + (row.is_horovod && row.worker_variable.empty() ? "°" : "");
+}
+
 std::string GroupTable(OptionGroup group) {
+  const CommandRow& run = CommandNamed("run");
   std::string table = fmt::format("### {}\n\n", TitleOf(group));
   const std::vector<const OptionRow*> rows = RowsOf(group);
   const bool is_tunable = std::any_of(
       rows.begin(), rows.end(), [](const OptionRow* row) { return !row->worker_variable.empty(); });
-  table += is_tunable ? "| option | meaning | default | worker variable | config file |\n"
-                        "|---|---|---|---|---|\n"
-                      : "| option | meaning | default | of horovodrun |\n|---|---|---|---|\n";
+  table += is_tunable ? "| option | meaning | worker variable | config file |\n|---|---|---|---|\n"
+                      : std::string(kTableHead);
   for (const OptionRow* row : rows) {
-    table += fmt::format("| {} | {} | {} | ", OptionCell(*row), Cell(row->help),
-                         Cell(row->default_text));
+    table += fmt::format("| {} | {} |", OptionOfRunCell(*row), Cell(HelpOf(run, *row)));
     if (is_tunable) {
-      table += row->worker_variable.empty() ? "" : fmt::format("`{}`", row->worker_variable);
-      table += " | ";
-      table += row->config_key.empty() ? "" : fmt::format("`{}`", row->config_key);
-    } else {
-      table += row->is_horovod ? "yes" : "";
+      table += row->worker_variable.empty() ? " |" : fmt::format(" `{}` |", row->worker_variable);
+      table += row->config_key.empty() ? " |" : fmt::format(" `{}` |", row->config_key);
     }
-    table += " |\n";
+    table += "\n";
   }
   return table + "\n";
 }
@@ -365,58 +355,85 @@ std::string TableLine(const CommandRow& command, const OptionRow& row) {
   return fmt::format("| {} | {} |\n", OptionCell(row), Cell(HelpOf(command, row)));
 }
 
-/// The lines that stand, word for word, in the sections of several commands. In their order.
-std::vector<std::string> SharedLines() {
-  std::vector<std::string> seen, shared;
-  for (const CommandRow& command : CommandTable()) {
-    for (const OptionRow& row : RowsOfSection(command)) {
-      const std::string line = TableLine(command, row);
-      if (std::ranges::find(seen, line) == seen.end()) {
-        seen.push_back(line);
-      } else if (std::ranges::find(shared, line) == shared.end()) {
-        shared.push_back(line);
+/// "`--tmux`, `--screen`": long spellings, of which none has two meanings.
+void AddName(const OptionRow& row, std::string* names) {
+  const std::vector<Spelling> spellings = SpellingsOf(row);
+  const auto name = std::ranges::find_if(
+      spellings, [](const Spelling& one) { return one.is_long() && !one.is_hidden; });
+  HVDRAY_CHECK(name != spellings.end());
+  *names += fmt::format("{}`{}`", names->empty() ? "" : ", ", name->text);
+}
+
+/// The lines that would stand, word for word, in the sections of several commands, in their order.
+class SharedLines {
+ public:
+  SharedLines() {
+    const CommandRow& run = CommandNamed("run");
+    std::vector<std::string> of_run, seen;
+    for (const OptionRow& row : OptionTable()) of_run.push_back(TableLine(run, row));
+    for (const CommandRow& command : CommandTable()) {
+      for (const OptionRow& row : RowsOfSection(command)) {
+        const std::string line = TableLine(command, row);
+        const bool is_of_run = std::ranges::find(of_run, line) != of_run.end();
+        if (Has(line)) continue;
+        if (is_of_run) {
+          AddName(row, &names_of_run_);
+          shared_.push_back(line);
+        } else if (std::ranges::find(seen, line) == seen.end()) {
+          seen.push_back(line);
+        } else {
+          shared_.push_back(line);
+          table_ += line;
+        }
       }
     }
   }
-  return shared;
-}
 
-constexpr std::string_view kTableHead = "| option | meaning |\n|---|---|\n";
+  bool Has(const std::string& line) const {
+    return std::ranges::find(shared_, line) != shared_.end();
+  }
 
-std::string SharedSection(const std::vector<std::string>& shared) {
-  std::string section = "# Options that several commands take\n\n";
-  section += kTableHead;
-  for (const std::string& line : shared) section += line;
-  return section;
-}
+  std::string Section() const {
+    return fmt::format(
+        "# Options that several commands take\n\n{}\n{}{}",
+        Wrap(fmt::format("As for [run](#options): {}.", names_of_run_), 0, kMarkdownWidth),
+        kTableHead, table_);
+  }
+
+ private:
+  std::vector<std::string> shared_;
+  std::string names_of_run_;  ///< Of those that stand in the tables of run.
+  std::string table_;         ///< The others.
+};
 
 /// The options of `command`: its own as a table, the shared ones by name.
-std::string OptionsInMarkdown(const CommandRow& command, const std::vector<std::string>& shared) {
+std::string OptionsInMarkdown(const CommandRow& command, const SharedLines& shared) {
   std::string own, others;
   for (const OptionRow& row : RowsOfSection(command)) {
     const std::string line = TableLine(command, row);
-    if (std::ranges::find(shared, line) == shared.end()) {
+    if (!shared.Has(line)) {
       own += line;
     } else {
-      others += fmt::format("{}`{}`", others.empty() ? "" : ", ", SpellingsOf(row).front().text);
+      AddName(row, &others);
     }
   }
   if (!own.empty()) own = "\n" + std::string(kTableHead) + own;
   if (others.empty()) return own;
-  constexpr std::string_view kLink = "[shared options](#options-that-several-commands-take)";
+  constexpr std::string_view kLink = "[Shared options](#options-that-several-commands-take)";
   return fmt::format("{}\n{}", own, Wrap(fmt::format("{}: {}.", kLink, others), 0, kMarkdownWidth));
 }
 
 std::string RunInMarkdown(const std::string& examples) {
-  std::string page = std::string(kIntroduction) + examples + std::string(kRules) + "## Options\n\n";
+  std::string page = std::string(kIntroduction) + examples + std::string(kRules) +
+                     "## Options\n\nIn brackets: the default. °: horovodrun has it, too.\n\n";
   for (const OptionGroup group : kGroupOrder) page += GroupTable(group);
   return page + std::string(kExitCodes);
 }
 
-std::string MarkdownOf(const CommandRow& command, const std::vector<std::string>& shared) {
+std::string MarkdownOf(const CommandRow& command, const SharedLines& shared) {
   std::string examples;
   for (const HelpExample& example : command.examples) examples += ExampleLine(example);
-  if (IsRun(command)) return RunInMarkdown(examples) + "\n" + SharedSection(shared);
+  if (IsRun(command)) return RunInMarkdown(examples) + "\n" + shared.Section();
   std::string page = fmt::format("# hvdray {}\n\n    hvdray {} {}\n\n", command.name, command.name,
                                  command.arguments);
   page += Wrap(fmt::format("{} {}{}{}", command.description, command.notes,
@@ -530,7 +547,7 @@ std::string OverviewManPage() {
 // docs/cli.md. Sentences that no row holds stand here, once.
 
 std::string CliMarkdown() {
-  const std::vector<std::string> shared = SharedLines();
+  const SharedLines shared;
   std::string page;
   for (const CommandRow& command : CommandTable()) {
     if (command.arguments.empty()) continue;

@@ -68,8 +68,6 @@ TEST(HelpTest, EveryOptionOfACommandIsShownEverywhere) {
       const std::string text(SpellingsOf(row).front().text);
       EXPECT_NE(Help(command).find("  " + text), std::string::npos) << name << text;
       EXPECT_NE(completion.find(text, in_completion), std::string::npos) << name << text;
-      const bool is_of_run = command.is_launch && row.id < OptionId::kJson;
-      EXPECT_TRUE(is_of_run || page.find("`" + text, in_page) != std::string::npos) << name << text;
     }
   }
 }
@@ -87,11 +85,14 @@ TEST(HelpTest, TheSectionOfACommandNamesEachOfItsOptions) {
     const std::string section = SectionOf(std::string(command.name));
     for (const OptionRow& row : OptionsOf(command)) {
       if (command.is_launch && row.id < OptionId::kJson) continue;
-      const std::string text(SpellingsOf(row).front().text);
-      EXPECT_TRUE(section.find("`" + text + "`") != std::string::npos ||
-                  section.find("`" + text + " ") != std::string::npos ||
-                  section.find("`" + text + "[") != std::string::npos)
-          << command.name << text;
+      bool is_named = false;
+      for (const Spelling& spelling : SpellingsOf(row)) {
+        for (const char end : std::string_view("` [")) {
+          const std::string text = "`" + std::string(spelling.text) + end;
+          is_named = is_named || section.find(text) != std::string::npos;
+        }
+      }
+      EXPECT_TRUE(is_named) << command.name << ' ' << row.name;
     }
   }
 }
@@ -101,6 +102,9 @@ TEST(HelpTest, ThePageSaysOfNoOptionTheSameTwice) {
   std::set<std::string> seen;
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("| `-")) continue;
+    // What is horovodrun's, too, has a mark.
+    if (const size_t mark = line.find("`\u00b0 |"); mark != std::string::npos)
+      line.erase(mark + 1, 2);
     EXPECT_TRUE(seen.insert(line).second) << line;
   }
   EXPECT_GT(seen.size(), 200u);
