@@ -86,7 +86,7 @@ Result<wire::Body> DirectoryReceiver::OnList(wire::DirectoryList&& list) {
   const bool is_first = directory_ != list.directory;
   if (is_first || is_one_file_) {
     is_one_file_ = is_first && list.entries.size() == 1 && HasContents(list.entries[0].kind);
-    if (!OpenRoot(list.target)) return wire::Body(*problem_);
+    if (!OpenRoot(list.target, list.trustees)) return wire::Body(*problem_);
     directory_ = list.directory;
   }
   entries_ = std::move(list.entries);
@@ -116,9 +116,9 @@ Result<wire::Body> DirectoryReceiver::OnList(wire::DirectoryList&& list) {
 }
 
 // The user named the path to the target: follows links in it and creates missing directories. What
-// is copied there will be executed, so nobody else may be able to change it; of one file that holds
-// in a sticky directory, too.
-bool DirectoryReceiver::OpenRoot(const std::string& target) {
+// is copied there will be executed, so nobody may be able to change it who can't change the source;
+// of one file that holds in a sticky directory, too.
+bool DirectoryReceiver::OpenRoot(const std::string& target, const Trustees& trustees) {
   parent_fd_.Reset();
   parent_.clear();
   root_ = target;
@@ -130,8 +130,9 @@ bool DirectoryReceiver::OpenRoot(const std::string& target) {
   PathFault fault;
   const WalkRule rule =
       is_one_file_ ? WalkRule::kOwnDirectoriesToSticky : WalkRule::kOwnDirectories;
-  const std::optional<PathEnd> end = WalkToDirectory(root_, rule, kNewDirectory, fault);
+  std::optional<PathEnd> end = WalkToDirectory(root_, rule, kNewDirectory, fault, trustees);
   if (!end) return FailAt(fault.what, fault.error, std::move(fault.path));
+  root_trustees_ = std::move(end->trustees);
   root_fd_.Reset(::openat(end->directory.get(), ".", kDirectoryFlags));
   return root_fd_.is_valid() || Fail("open directory", errno, "");
 }
@@ -142,6 +143,7 @@ bool DirectoryReceiver::OpenParent(const std::string& path) {
   if (parent_fd_.is_valid() && directory == parent_) return true;
   UniqueFd fd(::openat(root_fd_.get(), ".", kDirectoryFlags));
   if (!fd.is_valid()) return Fail("open directory", errno, "");
+  Trustees trustees = root_trustees_;
   for (size_t begin = 0; begin < directory.size();) {
     const size_t end = std::min(directory.find('/', begin), directory.size());
     struct stat info {};
@@ -150,11 +152,15 @@ bool DirectoryReceiver::OpenParent(const std::string& path) {
     if (!next.is_valid() || ::fstat(next.get(), &info) != 0) {
       return Fail("open directory", errno, directory.substr(0, end));
     }
-    if (const char* distrust = DistrustOf(info)) return Fail(distrust, 0, directory.substr(0, end));
+    if (const char* distrust = DistrustOf(info, trustees)) {
+      return Fail(distrust, 0, directory.substr(0, end));
+    }
+    trustees = TrusteesBelow(info, std::move(trustees));
     fd = std::move(next);
     begin = end + 1;
   }
   parent_fd_ = std::move(fd);
+  parent_trustees_ = std::move(trustees);
   parent_ = directory;
   return true;
 }
@@ -207,9 +213,10 @@ bool DirectoryReceiver::VisitFile(const wire::DirectoryEntry& entry, Need& need)
                        info.st_mtim.tv_sec == entry.mtime_s &&
                        info.st_mtim.tv_nsec == static_cast<long>(entry.mtime_ns);
   // Another user's file is replaced, since he can still change it.
-  if (!is_same || !IsTrustedOwner(info.st_uid)) return true;
+  if (!is_same || !IsTrustedOwner(info.st_uid, parent_trustees_)) return true;
   const mode_t mode = info.st_mode & kModeBits;
-  const bool is_fine = mode == ModeOf(entry.mode) || (mode == entry.mode && IsOursAlone(info));
+  const bool is_trusted = DistrustOf(info, parent_trustees_) == nullptr;
+  const bool is_fine = mode == ModeOf(entry.mode) || (mode == entry.mode && is_trusted);
   if (is_fine || ChangeMode(file.get(), ModeOf(entry.mode))) need = Need::kNothing;
   return true;
 }
@@ -251,7 +258,9 @@ bool DirectoryReceiver::MakeDirectory(const wire::DirectoryEntry& entry) {
   // Rejects links as well: they may lead anywhere.
   if (!S_ISDIR(info.st_mode)) return Fail("create a directory over", ENOTDIR, entry.path);
   // What lies there already may be executed, too.
-  if (const char* distrust = DistrustOf(info)) return Fail(distrust, 0, entry.path);
+  if (const char* distrust = DistrustOf(info, parent_trustees_)) {
+    return Fail(distrust, 0, entry.path);
+  }
   SetMode(directory, info, entry.mode | kOwnerAll);
   return true;
 }

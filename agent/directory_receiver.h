@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives a directory from the launcher (--sync): reports which files differ here, writes them to
 // temporary files and renames those. Never follows a link out of the target, never leaves a partial
-// file, never uses a directory that another user owns or may write to. docs/protocol.md,
-// "DirectoryList" to "DirectoryProblem"; docs/adr/0009-directory-sync.md.
+// file, never uses a directory that a user who is not trusted owns or may write to.
+// docs/protocol.md, "DirectoryList" to "DirectoryProblem"; docs/adr/0009-directory-sync.md.
 #ifndef HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 #define HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 
@@ -39,7 +39,7 @@ class DirectoryReceiver {
 
  private:
   enum class Need : uint8_t { kNothing, kFile, kLink };
-  bool OpenRoot(const std::string& target);
+  bool OpenRoot(const std::string& target, const Trustees& trustees);
   /// Gives a kFileOrInto the path that it has here.
   bool Visit(wire::DirectoryEntry& entry, Need& need);
   bool VisitFile(const wire::DirectoryEntry& entry, Need& need);
@@ -67,8 +67,10 @@ class DirectoryReceiver {
   bool is_one_file_ = false;           // As its first list says.
   std::string root_;
   UniqueFd root_fd_;
-  std::string parent_;  // The directory of the last entry, relative to the target.
+  Trustees root_trustees_;  // Who may own and write to what is in the target.
+  std::string parent_;      // The directory of the last entry, relative to the target.
   UniqueFd parent_fd_;
+  Trustees parent_trustees_;                   // As root_trustees_.
   std::vector<wire::DirectoryEntry> entries_;  // The present list.
   std::vector<uint32_t> wanted_;               // Requested entries, in the order of their arrival.
   size_t next_ = 0;                            // Index into wanted_.

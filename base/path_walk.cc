@@ -48,8 +48,16 @@ std::vector<Account> AccountsOf(const std::string& text) {
   return accounts;
 }
 
+// Whether the members of a group are root or `us`.
+bool IsNobodyElse(std::string_view members, std::string_view us) {
+  const std::vector<std::string_view> names = BlankSeparated(members, ",");
+  return std::all_of(names.begin(), names.end(),
+                     [us](std::string_view name) { return name == us || name == "root"; });
+}
+
 // Reads the files, since static programs have no name service. A group that only a directory
-// service knows may have members, so it is not private.
+// service knows may have members, so it is not private. Root's group may be the primary one of
+// system accounts that nobody can log in to; in containers it is that of every user.
 bool IsPrivateGroup(gid_t gid) {
   constexpr size_t kMaxFile = size_t{4} << 20;
   const std::string users = ReadFile("/etc/passwd", kMaxFile).value_or("");
@@ -63,12 +71,12 @@ bool IsPrivateGroup(gid_t gid) {
     if (is_us) our_name = user.name;
     is_primary_of_others |= !is_us && user.rest.substr(0, user.rest.find(':')) == group_id;
   }
-  if (our_name.empty() || is_primary_of_others) return false;
+  if (gid != 0 && (our_name.empty() || is_primary_of_others)) return false;
   for (const Account& group : AccountsOf(groups)) {
     if (group.id != group_id) continue;
-    return group.name == our_name && (group.rest.empty() || group.rest == our_name);
+    return (gid == 0 || group.name == our_name) && IsNobodyElse(group.rest, our_name);
   }
-  return false;
+  return gid == 0;
 }
 
 bool Has(const std::vector<uint32_t>& ids, uint32_t id) {
@@ -92,7 +100,7 @@ class Walker {
       : rule_(rule),
         ends_at_file_(ends_at_file),
         create_mode_(create_mode),
-        trustees_(trustees),
+        trustees_{trustees},
         fault_(fault) {}
 
   std::optional<PathEnd> To(const std::string& path);
@@ -102,10 +110,17 @@ class Walker {
   bool Step(const std::string& part);
   bool StepToFile(const std::string& part);
   bool Follow(const UniqueFd& link, const struct stat& info, const std::string& part);
+  bool EnterTop(UniqueFd top, std::string path) {
+    trustees_.resize(1);
+    return Enter(std::move(top), std::move(path));
+  }
   bool Enter(UniqueFd next, std::string path);
+  bool StepInto(UniqueFd next, const std::string& part);
   UniqueFd Open(const std::string& part, int flags) const {
     return UniqueFd(::openat(directory_.get(), part.c_str(), O_PATH | O_CLOEXEC | flags));
   }
+  // Who is trusted as to directory_ itself.
+  const Trustees& Above() const { return trustees_[trustees_.size() - 2]; }
   std::string Below(std::string_view part) const {
     if (path_.empty()) return std::string(part);
     return fmt::format("{}{}{}", path_, path_.ends_with('/') ? "" : "/", part);
@@ -118,7 +133,8 @@ class Walker {
   const WalkRule rule_;
   const bool ends_at_file_;
   const std::optional<mode_t> create_mode_;
-  const Trustees& trustees_;
+  // Who is trusted at the top, and below each directory from there to directory_.
+  std::vector<Trustees> trustees_;
   PathFault& fault_;
   std::deque<std::string> parts_;  // still to go
   UniqueFd directory_;
@@ -138,14 +154,14 @@ bool Walker::Begin(std::string_view path) {
   const char* begin = path.starts_with('/') ? "/" : ".";
   UniqueFd first(::open(begin, O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!first.is_valid()) return Fail("open directory", errno, begin);
-  return Enter(std::move(first), path.starts_with('/') ? "/" : "");
+  return EnterTop(std::move(first), path.starts_with('/') ? "/" : "");
 }
 
 bool Walker::Enter(UniqueFd next, std::string path) {
   struct stat info {};
   if (::fstat(next.get(), &info) != 0) return Fail("open directory", errno, std::move(path));
   if (rule_ != WalkRule::kOwnLinks) {
-    const char* distrust = DistrustOf(info, trustees_);
+    const char* distrust = DistrustOf(info, trustees_.back());
     const bool is_sticky = (info.st_mode & S_ISVTX) != 0;
     if (distrust != nullptr && (distrust != kOpenToOthers || !is_sticky)) {
       return Fail(distrust, 0, std::move(path));
@@ -154,19 +170,27 @@ bool Walker::Enter(UniqueFd next, std::string path) {
   directory_ = std::move(next);
   info_ = info;
   path_ = std::move(path);
+  trustees_.push_back(TrusteesBelow(info, trustees_.back()));
   return true;
+}
+
+// Upwards, forgets what was learnt on the way down: a directory that only we can enter says nothing
+// about those above it.
+bool Walker::StepInto(UniqueFd next, const std::string& part) {
+  if (part == "..") trustees_.resize(std::max<size_t>(trustees_.size(), 3) - 2);
+  return Enter(std::move(next), Below(part));
 }
 
 bool Walker::Follow(const UniqueFd& link, const struct stat& info, const std::string& part) {
   if (++links_ > kMaxLinks) return Fail("open directory", ELOOP, Below(part));
-  const bool is_trusted = IsTrustedOwner(info.st_uid) || Has(trustees_.owners, info.st_uid);
-  if (!is_trusted && DistrustOf(info_, trustees_) != nullptr) {
+  const bool is_trusted = IsTrustedOwner(info.st_uid, trustees_.front());
+  if (!is_trusted && DistrustOf(info_, Above()) != nullptr) {
     return Fail(kForeignLink, 0, Below(part));
   }
   if (IsInProc(link.get())) {
     UniqueFd next = Open(part, O_DIRECTORY);
     if (!next.is_valid()) return Fail("open directory", errno, Below(part));
-    return Enter(std::move(next), Below(part));
+    return EnterTop(std::move(next), Below(part));
   }
   std::array<char, PATH_MAX> target{};
   const ssize_t size = ::readlinkat(link.get(), "", target.data(), target.size());
@@ -184,7 +208,7 @@ bool Walker::Step(const std::string& part) {
     }
     next = Open(part, O_DIRECTORY | O_NOFOLLOW);
   }
-  if (next.is_valid()) return Enter(std::move(next), Below(part));
+  if (next.is_valid()) return StepInto(std::move(next), part);
   const int error = errno;
   struct stat info {};
   const UniqueFd other = Open(part, O_NOFOLLOW);
@@ -217,7 +241,7 @@ std::optional<PathEnd> Walker::To(const std::string& path) {
     const bool is_file = ends_at_file_ && parts_.empty() && part != "." && part != "..";
     if (!(is_file ? StepToFile(part) : Step(part))) return std::nullopt;
   }
-  const char* distrust = rule_ != WalkRule::kOwnLinks ? DistrustOf(info_, trustees_) : nullptr;
+  const char* distrust = rule_ != WalkRule::kOwnLinks ? DistrustOf(info_, Above()) : nullptr;
   // Sticky, or Enter() had refused it: fine on the way only, or by the rule.
   if (distrust != nullptr && rule_ != WalkRule::kOwnDirectoriesToSticky) {
     Fail(distrust, 0, path_);
@@ -225,13 +249,13 @@ std::optional<PathEnd> Walker::To(const std::string& path) {
   }
   if (ends_at_file_ && name_.empty()) name_ = ".";
   std::string end = name_.empty() ? path_ : Below(name_);
-  return PathEnd{std::move(directory_), std::move(name_), std::move(end)};
+  return PathEnd{std::move(directory_), std::move(name_), std::move(end), trustees_.back()};
 }
 
 }  // namespace
 
-bool IsTrustedOwner(uid_t uid) {
-  if (uid == ::geteuid() || uid == 0) return true;
+bool IsTrustedOwner(uid_t uid, const Trustees& trustees) {
+  if (uid == ::geteuid() || uid == 0 || Has(trustees.owners, uid)) return true;
   // In a user namespace that does not map root, root's files seem to belong to somebody else. Who
   // owns "/" could exchange everything below it.
   struct stat root {};
@@ -257,10 +281,17 @@ Trustees TrusteesOf(const std::string& path) {
 }
 
 const char* DistrustOf(const struct stat& info, const Trustees& trustees) {
-  if (!IsTrustedOwner(info.st_uid) && !Has(trustees.owners, info.st_uid)) return kForeignOwner;
+  if (!IsTrustedOwner(info.st_uid, trustees)) return kForeignOwner;
   if (trustees.is_everybody && (info.st_mode & S_ISVTX) == 0) return nullptr;
   if ((info.st_mode & S_IWOTH) != 0) return kOpenToOthers;
   return IsOpenToGroup(info) && !Has(trustees.groups, info.st_gid) ? kOpenToOthers : nullptr;
+}
+
+// With an access list, the bits of the group are the most that any entry of it grants.
+Trustees TrusteesBelow(const struct stat& directory, Trustees above) {
+  above.is_everybody |=
+      (directory.st_mode & (S_IXGRP | S_IXOTH)) == 0 && IsTrustedOwner(directory.st_uid, above);
+  return above;
 }
 
 bool IsOursAlone(const struct stat& info) { return DistrustOf(info) == nullptr; }

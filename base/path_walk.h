@@ -29,17 +29,21 @@ struct Trustees {
 /// without this user, whose number may be another's on another machine.
 Trustees TrusteesOf(const std::string& path);
 
-/// Whether `uid` is this process's user or root, in whose power we are anyway.
-bool IsTrustedOwner(uid_t uid);
+/// Whether `uid` is this process's user or root, in whose power we are anyway, or a trustee.
+bool IsTrustedOwner(uid_t uid, const Trustees& trustees = {});
 
 /// Whether nobody but this user and root can change what `info` describes: it belongs to one of
-/// them, and neither everybody nor a group may write to it. This user's private group (the one of
-/// the same name, without other members in /etc/passwd and /etc/group) may.
+/// them, and neither everybody nor a group may write to it. Private groups may: this user's (the
+/// one of the same name, without other members in /etc/passwd and /etc/group) and root's.
 bool IsOursAlone(const struct stat& info);
 
 /// Why it is not, in words that the path follows: "another user owns", "other users may write to".
 /// Null: it is, apart from the rights of `trustees`.
 const char* DistrustOf(const struct stat& info, const Trustees& trustees = {});
+
+/// Who may own and write to what is below `directory`, which is trusted: `above`, and everybody if
+/// nobody but its owner can enter it.
+Trustees TrusteesBelow(const struct stat& directory, Trustees above);
 
 /// Why a walk ended early.
 struct PathFault {
@@ -57,6 +61,7 @@ struct PathEnd {
   UniqueFd directory;  ///< O_PATH. The one that holds the last part; of WalkToDirectory(), itself.
   std::string name;    ///< The last part: no link, except in /proc. May not exist.
   std::string path;    ///< To the last part, without links.
+  Trustees trustees;   ///< TrusteesBelow() the directory.
 };
 
 /// For a file to write: follows links, at the end too, but only those that belong to this user or

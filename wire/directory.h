@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/path_walk.h"
+
 namespace hvdray::wire {
 
 /// Entries per DirectoryList, and the bytes of its raw part.
@@ -56,6 +58,7 @@ struct DirectoryEntry {
 struct DirectoryList {
   uint32_t directory = 0;  ///< Index of the directory in the job, from 0.
   std::string target;      ///< Absolute, or relative to the home directory (empty).
+  Trustees trustees;       ///< Of the directory on the launcher's machine: they are, there too.
   std::vector<DirectoryEntry> entries;
   bool operator==(const DirectoryList&) const = default;
 };

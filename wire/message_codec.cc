@@ -262,14 +262,19 @@ void Fields(Io& io, FieldsOf<Io, ProbeResult> result) {
   });
 }
 
+template <typename Io>
+void TrusteeFields(Io& io, FieldsOf<Io, Trustees> trustees) {
+  const auto id = [](auto& item, auto& number) { item.Int({}, number, kAnyOf<uint32_t>); };
+  io.List("folder_owners", trustees.owners, kMaxTrustees, id);
+  io.List("folder_groups", trustees.groups, kMaxTrustees, id);
+  io.Flag("is_folder_everybodys", trustees.is_everybody);
+}
+
 template <typename Io, typename Trust>
 void TrustFields(Io& io, Trust& trust) {
   if (!io.Has("is_folder_checked", trust.is_checked)) return;
   io.Flag("is_folder_checked", trust.is_checked);
-  const auto id = [](auto& item, auto& number) { item.Int({}, number, kAnyOf<uint32_t>); };
-  io.List("folder_owners", trust.trustees.owners, kMaxTrustees, id);
-  io.List("folder_groups", trust.trustees.groups, kMaxTrustees, id);
-  io.Flag("is_folder_everybodys", trust.trustees.is_everybody);
+  TrusteeFields(io, trust.trustees);
 }
 
 template <typename Io>
@@ -612,6 +617,7 @@ void RawFields(Io& io, FieldsOf<Io, DirectoryEntry> entry) {
 template <typename Io>
 void Fields(Io& io, FieldsOf<Io, DirectoryList> list) {
   io.Int("folder", list.directory, kAnyOf<uint32_t>);
+  if (io.Has("folder_owners", !(list.trustees == Trustees()))) TrusteeFields(io, list.trustees);
   Path(io, "target_bytes", list.target);
   io.Elements("count", list.entries, kMaxDirectoryEntries,
               [](auto& item, auto& entry) { RawFields(item, entry); });

@@ -98,6 +98,7 @@ DirectorySync::~DirectorySync() = default;
 void DirectorySync::Start() {
   for (const SyncedDirectory& directory : directories_) {
     tops_.emplace_back(::open(directory.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    trustees_.push_back(TrusteesOf(directory.directory));
     if (tops_.back().is_valid()) continue;
     return Fail(*hosts_.front(),
                 ErrnoStatus(ShownText(directory.directory, kShownDirectoryBytes), errno)
@@ -130,6 +131,7 @@ void DirectorySync::SendList(Host& host) {
   wire::DirectoryList list;
   list.directory = static_cast<uint32_t>(host.directory);
   list.target = directory.target;
+  list.trustees = trustees_[host.directory];
   size_t bytes = 0;
   for (size_t i = host.first; i < entries.size(); ++i) {
     const wire::DirectoryEntry& entry = entries[i];

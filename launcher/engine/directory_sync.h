@@ -74,7 +74,8 @@ class DirectorySync {
 
   Loop& loop_;
   std::span<const SyncedDirectory> directories_;
-  std::vector<UniqueFd> tops_;  // of the directories
+  std::vector<UniqueFd> tops_;      // of the directories
+  std::vector<Trustees> trustees_;  // likewise
   const Duration stall_limit_;
   const Duration tick_;
   const std::shared_ptr<Handlers> handlers_;  // shared with the one that runs

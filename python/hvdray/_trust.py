@@ -2,7 +2,8 @@
 """Which places of the driver's path a worker may import from: a module that another user can put there would run as this one.
 
 As base/path_walk.h: everything on the way belongs to this user or root and others may not write to it, but to sticky
-directories; apart from those who can change the driver's own place already, who are told to the worker.
+directories; apart from those who can change the driver's own place already, who are told to the worker, and from what
+lies below a directory that nobody else can enter.
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ def trustees_of(path: str) -> Trustees:
 def distrust_of(path: str, trustees: Trustees = NOBODY) -> str:
     """Why nothing is to be imported from there: "another user owns /tmp/x"; "": nothing is wrong. Raises OSError."""
     place, parts, links = "/", _parts(os.path.abspath(path)), 0
+    closed = ""  # the last directory on the way that nobody else can enter
     while True:
         info = os.lstat(place)
-        fault = _fault(info, trustees)
+        is_below = closed and place.startswith(closed + "/")
+        fault = _fault(info, (*trustees[:2], True) if is_below else trustees)
+        if _may_own(info.st_uid, trustees) and not info.st_mode & (stat.S_IXGRP | stat.S_IXOTH):
+            closed = place
         is_sticky = _may_own(info.st_uid, trustees) and info.st_mode & stat.S_ISVTX
         if fault and not (parts and is_sticky):
             return f"{fault} {place}"
@@ -97,13 +102,13 @@ def _is_open_to_group(info: os.stat_result) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """This user's own group, without other members."""
+    """Root's group, or this user's own without other members."""
     import grp  # few workers need them
     import pwd
 
     try:
-        user: Any = pwd.getpwuid(os.geteuid())
         entry = grp.getgrgid(group)
+        user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        return False
-    return entry.gr_name == user.pw_name and set(entry.gr_mem) <= {user.pw_name}
+        return group == 0  # without names, as in many containers
+    return (group == 0 or entry.gr_name == user) and set(entry.gr_mem) <= {user, "root"}

@@ -51,7 +51,7 @@ class DirectoryReceiverTest : public testing::Test {
   wire::Body List(std::vector<DirectoryEntry> entries, std::string target = "target",
                   uint32_t directory = 0) {
     Result<wire::Body> answer =
-        receiver_->OnList({directory, std::move(target), std::move(entries)});
+        receiver_->OnList({directory, std::move(target), trustees_, std::move(entries)});
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     return answer.ok() ? std::move(answer).value() : wire::Body();
   }
@@ -91,6 +91,7 @@ class DirectoryReceiverTest : public testing::Test {
   TempDirectory temp_;
   const std::string root_;
   std::optional<DirectoryReceiver> receiver_;
+  Trustees trustees_;
 };
 
 TEST_F(DirectoryReceiverTest, NewFilesAreWantedAndLandWithTimeAndMode) {
@@ -211,6 +212,7 @@ class SharedTargetTest : public DirectoryReceiverTest {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+    ASSERT_EQ(::chmod(temp_.path().c_str(), 0755), 0);
     fs::create_directories(root_ + "/pkg");
   }
   // Nothing was put into the target.
@@ -286,7 +288,59 @@ TEST_F(SharedTargetTest, FileOfAnotherUserIsReplacedThoughItLooksTheSame) {
   EXPECT_EQ(Look("f").st_uid, ::geteuid());
 }
 
+TEST_F(SharedTargetTest, ThoseWhoCanChangeTheSourceMayOwnAndWriteToTheTarget) {
+  for (const char* part : {"", "/pkg"}) {
+    ASSERT_EQ(::chown((root_ + part).c_str(), kOtherUser, kOtherUser), 0);
+    ASSERT_EQ(::chmod((root_ + part).c_str(), 02775), 0);
+  }
+  ExpectRefused(entries_, "another user owns", root_);
+  receiver_.emplace(temp_.path());
+  trustees_ = {{kOtherUser}, {}, false};
+  ExpectRefused(entries_, "other users may write to", root_);
+  receiver_.emplace(temp_.path());
+  trustees_ = TrusteesOf(root_);
+  EXPECT_EQ(Wanted({DirectoryOf("pkg", 0775), FileEntry("pkg/f", 2, 0664)}).ranges.size(), 1U);
+  Send(Chunk(1, "ab", true, 0664));
+  GiveAway(root_ + "/pkg/f");
+  ASSERT_EQ(::chmod((root_ + "/pkg/f").c_str(), 0664), 0);
+  EXPECT_TRUE(Wanted({DirectoryOf("pkg", 0775), FileEntry("pkg/f", 2, 0664)}).ranges.empty());
+  EXPECT_EQ(Look("pkg/f").st_mode & 0777, 0664U) << "the source itself, on a shared file system";
+  EXPECT_EQ(Look("pkg").st_mode & 07777, 02775U);
+}
+
+TEST_F(SharedTargetTest, BelowADirectoryThatOnlyWeCanEnterModesAreAsInTheSource) {
+  const std::vector<DirectoryEntry> entries{DirectoryOf("pkg", 0775), FileEntry("pkg/f", 2, 0664)};
+  Wanted(entries);
+  Send(Chunk(1, "ab", true, 0664));
+  for (const char* part : {"", "/pkg", "/pkg/f"}) {
+    const std::string path = root_ + part;
+    ASSERT_EQ(::chown(path.c_str(), 0, kOtherUser), 0);  // of a directory service
+    ASSERT_EQ(::chmod(path.c_str(), *part == '\0' || part[4] == '\0' ? 0775 : 0664), 0);
+  }
+  receiver_.emplace(temp_.path());
+  ExpectRefused(entries_, "other users may write to", root_);
+  ASSERT_EQ(::chmod(temp_.path().c_str(), 0700), 0);
+  receiver_.emplace(temp_.path());
+  EXPECT_TRUE(Wanted(entries).ranges.empty());
+  EXPECT_EQ(Look("pkg").st_mode & 0777, 0775U);
+  EXPECT_EQ(Look("pkg/f").st_mode & 0777, 0664U);
+  GiveAway(root_ + "/pkg");
+  receiver_.emplace(temp_.path());
+  ExpectRefused(entries_, "another user owns", root_ + "/pkg");
+}
+
+TEST_F(SharedTargetTest, ATargetThatOnlyWeCanEnterMayHoldDirectoriesOfAGroup) {
+  ASSERT_EQ(::chown((root_ + "/pkg").c_str(), 0, kOtherUser), 0);
+  ASSERT_EQ(::chmod((root_ + "/pkg").c_str(), 0775), 0);
+  ASSERT_EQ(::chmod(root_.c_str(), 0700), 0);
+  fs::create_directories(root_ + "/pkg/open");
+  ASSERT_EQ(::chmod((root_ + "/pkg/open").c_str(), 0777), 0);
+  EXPECT_EQ(
+      Wanted({DirectoryOf("pkg"), DirectoryOf("pkg/open"), LinkOf("pkg/open/new", "x")}).links, 1U);
+}
+
 TEST_F(DirectoryReceiverTest, OthersMayNotWriteToTheCopyWhateverTheSourcesMode) {
+  ASSERT_EQ(::chmod(temp_.path().c_str(), 0755), 0);
   Wanted({DirectoryOf("d", 0777), FileEntry("d/f", 1, 0666)});
   Send(Chunk(1, "x", true, 0666));
   EXPECT_EQ(Look("d").st_mode & 0777, 0755U);
@@ -337,7 +391,7 @@ TEST_F(DirectoryReceiverTest, NothingUnfinishedIsLeftBehind) {
 TEST_F(DirectoryReceiverTest, FileOutOfTurnIsAViolation) {
   Wanted({FileEntry("f", 1), FileEntry("g", 1)});
   EXPECT_EQ(receiver_->OnFile(Chunk(1, "x")).status().code(), ErrorCode::kProtocolError);
-  EXPECT_EQ(receiver_->OnList({0, "target", {}}).status().code(), ErrorCode::kProtocolError)
+  EXPECT_EQ(receiver_->OnList({0, "target", {}, {}}).status().code(), ErrorCode::kProtocolError)
       << "the next list comes when the files of this one are there";
   Send(Chunk(0, "x"));
   Send(Chunk(1, "y"));

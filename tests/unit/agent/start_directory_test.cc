@@ -18,6 +18,7 @@ class StartDirectoryTest : public testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+    ASSERT_EQ(::chmod(temp_.path().c_str(), 0755), 0);
     start_.working_directory = temp_ / "job";
     start_.directory_trust.is_checked = true;
     ASSERT_TRUE(MakeDirs(start_.working_directory).ok());

@@ -18,6 +18,7 @@ class PathWalkTest : public testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+    ASSERT_EQ(::chmod(temp_.path().c_str(), 0755), 0);
   }
   std::string Make(const std::string& name, mode_t mode) const {
     std::string path = temp_ / name;
@@ -66,6 +67,49 @@ TEST_F(PathWalkTest, AGroupsDirectoryIsNotTrustedUnlessTheGroupIsPrivate) {
   EXPECT_FALSE(IsOursAlone(info));
   info.st_gid = 0;  // root's own
   EXPECT_TRUE(IsOursAlone(info));
+}
+
+TEST_F(PathWalkTest, BelowADirectoryThatOnlyWeCanEnterAnybodyMayWrite) {
+  Make("home/job/sub", 0775);
+  for (const char* part : {"home/job", "home/job/sub"}) {
+    ASSERT_EQ(::chown((temp_ / part).c_str(), 0, kOtherUser), 0);
+    ASSERT_EQ(::chmod((temp_ / part).c_str(), 0775), 0);
+  }
+  ASSERT_EQ(::symlink("../../job/sub", (temp_ / "home/job/sub/again").c_str()), 0);
+  const std::string home = temp_ / "home";
+  for (const mode_t mode : {0711, 0750, 0701}) {
+    ASSERT_EQ(::chmod(home.c_str(), mode), 0);
+    EXPECT_EQ(FaultOf(home + "/job/sub"), "other users may write to " + home + "/job") << mode;
+  }
+  ASSERT_EQ(::chmod(home.c_str(), 0700), 0);
+  for (const char* path : {"/job", "/job/sub", "/job/sub/..", "/job/sub/again", "/job/../job"}) {
+    EXPECT_EQ(FaultOf(home + path), "") << path;
+  }
+  Make("home/job/theirs", 0755);
+  GiveAway(home + "/job/theirs");
+  EXPECT_EQ(FaultOf(home + "/job/theirs"), "another user owns " + home + "/job/theirs")
+      << "a container may have it mounted";
+}
+
+TEST_F(PathWalkTest, TheWayOutOfADirectoryThatOnlyWeCanEnterIsCheckedAgain) {
+  const std::string open = Make("open", 0777);
+  const std::string home = Make("home", 0700);
+  const std::string fault = "other users may write to " + open;
+  ASSERT_EQ(::symlink("../open", (home + "/relative").c_str()), 0);
+  ASSERT_EQ(::symlink(open.c_str(), (home + "/absolute").c_str()), 0);
+  for (const char* path : {"/relative", "/absolute", "/../open", "/./../home/../open"}) {
+    EXPECT_TRUE(FaultOf(home + path).starts_with("other users may write to ")) << path;
+  }
+}
+
+TEST_F(PathWalkTest, RootsGroupIsPrivateToEveryUser) {
+  struct stat info {};
+  info.st_mode = S_IFDIR | 0775;
+  EXPECT_TRUE(IsOursAlone(info));
+  ASSERT_EQ(::seteuid(kOtherUser), 0);  // without a name, as in a container of OpenShift
+  const bool is_ours_alone = IsOursAlone(info);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_TRUE(is_ours_alone);
 }
 
 TEST_F(PathWalkTest, MissingDirectoriesAreMadeInOwnDirectoriesOnly) {

@@ -13,6 +13,7 @@
 
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
@@ -115,6 +116,18 @@ TEST_F(DirectorySyncTest, HostGetsTheListThenWhatItWants) {
   EXPECT_EQ(stats_[4].files, 1U);
   EXPECT_EQ(stats_[4].bytes, 5U);
   EXPECT_EQ(roots_[4], (std::vector<std::string>{"/home/x/there"}));
+}
+
+TEST_F(DirectorySyncTest, HostIsToldWhoCanChangeTheSource) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  Write("p/a", "hello");
+  GiveAway(temp_ / "p");
+  ASSERT_EQ(::chmod((temp_ / "p").c_str(), 0775), 0);
+  Add("p");
+  Start({4});
+  const auto lists = Take<wire::DirectoryList>(4);
+  ASSERT_EQ(lists.size(), 1U);
+  EXPECT_EQ(lists[0].trustees, (Trustees{{kOtherUser}, {kOtherUser}, false}));
 }
 
 TEST_F(DirectorySyncTest, HostThatHasEverythingIsDoneAtOnce) {

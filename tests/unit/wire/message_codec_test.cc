@@ -176,9 +176,12 @@ TEST(MessageCodecTest, WhomADirectoryIsTrustedToGoesAndComesBack) {
   StartGeneration start = SampleStart();
   Inspect inspect;
   start.directory_trust = inspect.directory_trust = {true, {{500, 4294967294}, {20}, true}};
-  for (const Message& message : {Message{7, start}, Message{0, inspect}}) {
+  DirectoryList list = SampleDirectoryList();
+  list.trustees = start.directory_trust.trustees;
+  for (const Message& message : {Message{7, start}, Message{0, inspect}, Message{7, list}}) {
     EXPECT_EQ(DecodeWhole(EncodeMessage(message).value()).value(), message);
   }
+  EXPECT_TRUE(IsRefused(MessageType::kDirectoryList, R"({"folder_owners":[-1]})", ""));
 }
 
 TEST(MessageCodecTest, WhatTheUserSaysOfVariablesGoesAndComesBack) {
