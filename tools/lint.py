@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the tree for faults that no compiler reports. Prints each as file:line: what."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -55,6 +56,29 @@ def catalogue_offences():
     for number in numbers:
         if f"HVD-E{number:04d}" not in page:
             yield f"docs/errors.md:1: HVD-E{number:04d} is missing"
+
+
+def page_offences(names):
+    """Links between our pages, and the pages and headings that sources name, must exist."""
+    pages = {name: re.sub(r"^```.*?^```", lambda code: "\n" * code[0].count("\n"), (ROOT / name).read_text(),
+                          flags=re.M | re.S)
+             for name in names if name.endswith(".md")}
+    headings = {name: re.findall(r"^#+ (.*)", text, re.M) for name, text in pages.items()}
+    anchors = {name: {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+               for name, titles in headings.items()}
+    for name, text in pages.items():
+        for target in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", text):
+            file, _, anchor = target.partition("#")
+            goal = os.path.normpath(pathlib.PurePath(name).parent / file) if file else name
+            if not (ROOT / goal).exists() or anchor and anchor not in anchors.get(goal, ()):
+                line = text[:text.index(f"({target})")].count("\n") + 1
+                yield f"{name}:{line}: no such page or heading: {target}"
+    for name in names:
+        if name.endswith((".cc", ".h", ".py")):
+            text = re.sub(r"\n\s*(?:///?|#) ?", " ", (ROOT / name).read_text())
+            for page, title in re.findall(r'\b(docs/[\w/-]+\.md)(?:, "([A-Z][^"\n]*)")?', text):
+                if page not in pages or not any(known.startswith(title) for known in headings[page]):
+                    yield f"{name}:1: no such page or heading: {page} {title}".rstrip()
 
 
 LIBRARY = re.compile(r"hvdray_(?:library|executable)\((\S+)\s+([^)]*)\)")
@@ -135,6 +159,7 @@ def main():
             offences += code_offences(name, text)
         found += [f"{name}:{number}: {what}" for number, what in offences]
     found += catalogue_offences()
+    found += page_offences(tracked())
     found += twice_offences(tracked())
     print("\n".join(found) if found else "clean")
     return 1 if found else 0

@@ -670,7 +670,7 @@ void ElasticDriver::SetBell(bool is_on) {
 
 // Sends the due notice. The code is always "mixed": a worker that learns of the change by a failure
 // never skips the broadcast of the state, and all workers have to do the same. docs/elastic.md,
-// "Notices" in "The model".
+// "The model".
 void ElasticDriver::RingBell() {
   if (!approach_.next_notice || now_ < *approach_.next_notice) return;
   approach_.next_notice = now_ + policy_.notice_interval;
