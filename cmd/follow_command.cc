@@ -24,12 +24,12 @@ Status CheckOurs(const RayAccess& access, const std::string& id) {
   HVDRAY_ASSIGN_OR_RETURN(const std::optional<RayJob> job, client.GetJob(id));
   const std::string hint = "hvdray run --ray --detach prints the job's name";
   if (!job) {
-    return {ErrorCode::kUsage, fmt::format("{}: no job {}", access.address.Url(), ShownText(id)),
+    return {ErrorCode::kUsage, fmt::format("{}: no job {}", access.address.Shown(), ShownText(id)),
             hint};
   }
   if (job->metadata.contains("hvdray_job_id")) return {};
   return {ErrorCode::kUsage,
-          fmt::format("{}: job {} is not one of hvdray's", access.address.Url(), ShownText(id)),
+          fmt::format("{}: job {} is not one of hvdray's", access.address.Shown(), ShownText(id)),
           hint};
 }
 

@@ -19,7 +19,7 @@ int JobsCommand(const CommandLine& line) {
   HeadLink link;
   Result<RayAccess> access = FindRay("jobs", request.spec, link);
   if (!access.ok()) return Fail("jobs", access.status());
-  const std::string url = access->address.Url();
+  const RayAddress address = access->address;
   DashboardClient client(std::move(access).value());
   Result<std::vector<RayJob>> jobs = client.ListJobs();
   if (!jobs.ok()) return Fail("jobs", jobs.status());
@@ -28,8 +28,8 @@ int JobsCommand(const CommandLine& line) {
   return PrintOut(
       "jobs",
       request.Has(OptionId::kJson)
-          ? RayJobsJson(url, ours)
-          : RayJobsText(url, ours,
+          ? RayJobsJson(address, ours)
+          : RayJobsText(address, ours,
                         std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
 }
 

@@ -139,7 +139,7 @@ Result<RayJob> JobCalled(DashboardClient& client, const std::string& id) {
   HVDRAY_ASSIGN_OR_RETURN(std::optional<RayJob> job, client.GetJob(id));
   if (job) return std::move(*job);
   return Status(ErrorCode::kUsage,
-                fmt::format("{}: no job {}", client.access().address.Url(), ShownText(id)),
+                fmt::format("{}: no job {}", client.access().address.Shown(), ShownText(id)),
                 "hvdray jobs lists those of hvdray; a cluster file ends in .yaml or .yml");
 }
 

@@ -41,7 +41,8 @@ std::string PlanText(const RayOutlook& outlook, const PackagePlan& package, cons
   const RayRequest request =
       spec.is_elastic() ? outlook.request : GroupByNode(outlook.request, outlook.cluster.nodes);
   const size_t bundles = request.bundles.size();
-  std::string text = fmt::format("{}: Ray {}\n", outlook.cluster.url, outlook.cluster.version.ray);
+  std::string text =
+      fmt::format("{}: Ray {}\n", outlook.cluster.address.Shown(), outlook.cluster.version.ray);
   text += fmt::format("{} workers in {} bundle{}, {}\n", *spec.np, bundles, bundles == 1 ? "" : "s",
                       request.strategy);
   std::string last;
@@ -189,9 +190,11 @@ Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan
       .command = std::string(command),
       .access = job.access.Copy(),
       .plan = {.id = plan.job_id,
-               .how_to_follow = JobCommand("follow", spec, job.outlook.cluster.url, plan.job_id) +
-                                FileWords(spec),
-               .how_to_read = JobCommand("logs", spec, job.outlook.cluster.url, plan.job_id),
+               .how_to_follow =
+                   JobCommand("follow", spec, job.outlook.cluster.address.Url(), plan.job_id) +
+                   FileWords(spec),
+               .how_to_read =
+                   JobCommand("logs", spec, job.outlook.cluster.address.Url(), plan.job_id),
                .on_signal = FollowPlan::OnSignal::kStopsJob,
                .is_quiet = *spec.is_quiet},
       .likely_node = job.outlook.head_node,

@@ -42,16 +42,16 @@ Result<std::string> StatusOfJob(CommandRequest& request) {
   request.spec.ray.is_wanted.Set(true, "hvdray status");
   HeadLink link;
   HVDRAY_ASSIGN_OR_RETURN(RayAccess access, FindRay("status", request.spec, link));
-  const std::string url = access.address.Url();
+  const RayAddress address = access.address;
   DashboardClient client(std::move(access));
   HVDRAY_ASSIGN_OR_RETURN(const RayJob job, JobCalled(client, request.arguments.front()));
   std::vector<RayNode> nodes;
   if (!job.driver_node_id.empty()) {
     HVDRAY_ASSIGN_OR_RETURN(nodes, client.Nodes());
   }
-  if (request.Has(OptionId::kJson)) return RayJobJson(url, job, nodes);
+  if (request.Has(OptionId::kJson)) return RayJobJson(address, job, nodes);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return RayJobText(url, job, nodes,
+  return RayJobText(address, job, nodes,
                     std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 

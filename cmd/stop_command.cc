@@ -116,7 +116,7 @@ Result<int> StopJobs(const CommandRequest& request, RayAccess ray, std::vector<s
     HVDRAY_ASSIGN_OR_RETURN(limit, DurationOf(*said));
   }
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
-  const std::string url = ray.address.Url();
+  const std::string url = ray.address.Shown();
   Result<int> code = Stopper(*loop, std::move(ray), StopPlan(std::move(ids), limit)).Run();
   if (code.ok()) return code;
   return std::move(code).status().WithContext(url);

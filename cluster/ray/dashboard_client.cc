@@ -100,7 +100,7 @@ RayAccess RayAccess::Copy() const {
 
 struct DashboardClient::Impl {
   explicit Impl(RayAccess with)
-      : access(std::move(with)), url(access.address.Url()), web(OptionsOf(access)) {}
+      : access(std::move(with)), url(access.address.Shown()), web(OptionsOf(access)) {}
 
   RayQuestion Question(std::string_view attempt) const {
     return {.url = url, .attempt = std::string(attempt), .is_first = !is_known};
@@ -350,7 +350,7 @@ namespace {
 
 Result<RaySnapshot> SnapshotOf(DashboardClient& client) {
   RaySnapshot cluster;
-  cluster.url = client.access().address.Url();
+  cluster.address = client.access().address;
   HVDRAY_ASSIGN_OR_RETURN(cluster.version, client.Version());
   HVDRAY_ASSIGN_OR_RETURN(cluster.nodes, client.Nodes());
   HVDRAY_ASSIGN_OR_RETURN(cluster.status, StatusOf(client));

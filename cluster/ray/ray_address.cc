@@ -155,10 +155,11 @@ bool IsNamed(const RayAddress& address, std::string_view list) {
 
 std::string RayAddress::Url() const {
   const uint16_t usual = is_tls ? 443 : 80;
-  return fmt::format("{}://{}{}{}{}", is_tls ? "https" : "http", Bracketed(host),
-                     port == usual ? "" : fmt::format(":{}", port), prefix,
-                     through.empty() ? "" : " of " + through);
+  return fmt::format("{}://{}{}{}", is_tls ? "https" : "http", Bracketed(host),
+                     port == usual ? "" : fmt::format(":{}", port), prefix);
 }
+
+std::string RayAddress::Shown() const { return through.empty() ? Url() : Url() + " of " + through; }
 
 Result<RayAddress> ParseRayAddress(std::string_view text) {
   text = Trimmed(text);
@@ -216,7 +217,7 @@ Result<RayAddress> ResolveRayAddress(std::string_view given, const std::string& 
     address.origin = "env RAY_ADDRESS";
     address.note = fmt::format(
         "RAY_ADDRESS={} is a GCS address: asking the dashboard at {} (--ray-address overrides it)",
-        ShownText(Trimmed(ray)), address.Url());
+        ShownText(Trimmed(ray)), address.Shown());
     return address;
   }
   if (!ray.empty()) return parsed(ray, "env RAY_ADDRESS");

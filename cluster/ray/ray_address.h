@@ -29,9 +29,11 @@ struct RayAddress {
   std::string through;      ///< The host whose loopback `host` is, for a tunnel. Empty: none.
   std::string socket_path;  ///< This end of the tunnel.
 
-  /// "http://127.0.0.1:8265", without a slash at the end; through a tunnel "http://127.0.0.1:8265
-  /// of HEAD", for messages only.
+  /// "http://127.0.0.1:8265", without a slash at the end. For programs; through a tunnel, of
+  /// `through`'s loopback.
   std::string Url() const;
+  /// For people: Url(), through a tunnel "http://127.0.0.1:8265 of HEAD".
+  std::string Shown() const;
 };
 
 /// Parses "http://HOST[:PORT][/PREFIX]", or https. The default port is the scheme's. Errors:

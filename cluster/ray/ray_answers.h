@@ -54,7 +54,7 @@ std::string RayCamelCase(std::string_view name);
 
 /// A request: "http://10.0.0.10:8265", "list nodes".
 struct RayQuestion {
-  std::string url;
+  std::string url;  ///< RayAddress::Shown()
   std::string attempt;
   bool is_first = false;  ///< No answer has shown yet that this is a Ray dashboard.
 };

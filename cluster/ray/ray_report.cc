@@ -188,8 +188,17 @@ Json DemandsJson(const std::vector<RayDemand>& demands) {
   return list;
 }
 
+/// What every document begins with.
+Json HeadJson(std::string_view schema, const RayAddress& address) {
+  Json json = {{"schema", schema}, {"address", address.Url()}};
+  if (!address.through.empty()) json["through"] = address.through;
+  return json;
+}
+
 Json HeadJson(std::string_view schema, const RaySnapshot& cluster) {
-  return {{"schema", schema}, {"address", cluster.url}, {"ray_version", cluster.version.ray}};
+  Json json = HeadJson(schema, cluster.address);
+  json["ray_version"] = cluster.version.ray;
+  return json;
 }
 
 Json StatusJson(std::string_view schema, const RaySnapshot& cluster) {
@@ -425,9 +434,9 @@ std::string RayStatusText(const RaySnapshot& cluster) {
     AddTo(free, node.free);
     is_known &= node.is_free_known;
   }
-  std::string text =
-      fmt::format("Ray {} at {}: {}, in use {}\n", ShownText(cluster.version.ray), cluster.url,
-                  Count(cluster.nodes.size(), "node"), UseText(total, is_known ? &free : nullptr));
+  std::string text = fmt::format("Ray {} at {}: {}, in use {}\n", ShownText(cluster.version.ray),
+                                 cluster.address.Shown(), Count(cluster.nodes.size(), "node"),
+                                 UseText(total, is_known ? &free : nullptr));
   std::vector<Row> rows;
   for (const RayNode& node : cluster.nodes) {
     rows.push_back({ShownText(node.ip), node.is_head ? "head" : "",
@@ -629,7 +638,7 @@ std::string RaySlotsText(const RaySnapshot& cluster, const RayAsk& ask) {
       unknown == 0 ? "" : fmt::format(" (not known yet for {})", Count(unknown, "node"));
   return fmt::format("{} of {} free now, on {} of {} at {}{}\n", Count(sum, "slot"),
                      ShownText(AmountsText(SlotBundle(ask)), 200), hosts,
-                     Count(cluster.nodes.size(), "node"), cluster.url, rest) +
+                     Count(cluster.nodes.size(), "node"), cluster.address.Shown(), rest) +
          Table(rows);
 }
 
@@ -706,20 +715,22 @@ const RayNode* DriverNode(const RayJob& job, const std::vector<RayNode>& nodes) 
 
 }  // namespace
 
-std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs, int64_t now_ms) {
+std::string RayJobsText(const RayAddress& address, const std::vector<RayJob>& jobs,
+                        int64_t now_ms) {
   std::vector<Row> rows;
   rows.reserve(jobs.size());
   for (const RayJob& job : jobs) {
     rows.push_back({ShownText(job.submission_id), ShownText(job.status_text), ExitText(job),
                     JobTimeText(job, now_ms)});
   }
-  return fmt::format("{} at {}\n", Count(jobs.size(), "job"), url) + Table(rows);
+  return fmt::format("{} at {}\n", Count(jobs.size(), "job"), address.Shown()) + Table(rows);
 }
 
-std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs) {
+std::string RayJobsJson(const RayAddress& address, const std::vector<RayJob>& jobs) {
   Json list = Json::array();
   for (const RayJob& job : jobs) list.push_back(JobJson(job));
-  const Json json = {{"schema", "hvdray.ray_jobs/1"}, {"address", url}, {"jobs", std::move(list)}};
+  Json json = HeadJson("hvdray.ray_jobs/1", address);
+  json["jobs"] = std::move(list);
   return DumpJson(json, 2) + "\n";
 }
 
@@ -728,9 +739,10 @@ std::string RayJobState(const RayJob& job) {
   return ShownText(job.status_text) + (exit.empty() ? "" : ", ") + exit;
 }
 
-std::string RayJobText(const std::string& url, const RayJob& job, const std::vector<RayNode>& nodes,
-                       int64_t now_ms) {
-  std::string text = fmt::format("job {} at {}: {}\n", JobName(job), url, RayJobState(job));
+std::string RayJobText(const RayAddress& address, const RayJob& job,
+                       const std::vector<RayNode>& nodes, int64_t now_ms) {
+  std::string text =
+      fmt::format("job {} at {}: {}\n", JobName(job), address.Shown(), RayJobState(job));
   std::vector<Row> rows;
   if (job.start_ms != 0) rows.push_back({"began", JobTimeText(job, now_ms), "", ""});
   if (!job.driver_node_id.empty()) {
@@ -747,7 +759,7 @@ std::string RayJobText(const std::string& url, const RayJob& job, const std::vec
   return text + Table(rows);
 }
 
-std::string RayJobJson(const std::string& url, const RayJob& job,
+std::string RayJobJson(const RayAddress& address, const RayJob& job,
                        const std::vector<RayNode>& nodes) {
   Json json = JobJson(job);
   json["entrypoint"] = job.entrypoint;
@@ -758,7 +770,8 @@ std::string RayJobJson(const std::string& url, const RayJob& job,
   const RayNode* node = DriverNode(job, nodes);
   json["driver_address"] = nullptr;
   if (node != nullptr) json["driver_address"] = node->ip;
-  const Json whole = {{"schema", "hvdray.ray_job/1"}, {"address", url}, {"job", std::move(json)}};
+  Json whole = HeadJson("hvdray.ray_job/1", address);
+  whole["job"] = std::move(json);
   return DumpJson(whole, 2) + "\n";
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
 #include "cluster/ray/ray_members.h"
 #include "cluster/ray/ray_request.h"
@@ -17,7 +18,7 @@ namespace hvdray {
 /// A cluster at one moment. `status` uses the nodes' resource names (after UndoCamelCase()), and
 /// each node has its free resources (after FillFree()).
 struct RaySnapshot {
-  std::string url;
+  RayAddress address;
   RayVersion version;
   std::vector<RayNode> nodes;
   RayClusterStatus status;
@@ -97,17 +98,17 @@ std::string RaySlotsJson(const RaySnapshot& cluster, const RayAsk& ask);
 /// The jobs that hvdray has submitted, newest first.
 std::vector<RayJob> JobsOfOurs(std::vector<RayJob> jobs);
 /// `jobs`: from JobsOfOurs(). now_ms: since 1970.
-std::string RayJobsText(const std::string& url, const std::vector<RayJob>& jobs, int64_t now_ms);
+std::string RayJobsText(const RayAddress& address, const std::vector<RayJob>& jobs, int64_t now_ms);
 /// Schema hvdray.ray_jobs/1, docs/ray.md, "For other programs".
-std::string RayJobsJson(const std::string& url, const std::vector<RayJob>& jobs);
+std::string RayJobsJson(const RayAddress& address, const std::vector<RayJob>& jobs);
 
 /// "FAILED, exit code 3": the exit code only where Ray has one.
 std::string RayJobState(const RayJob& job);
 /// One job, of any submitter. `nodes`: the live ones, for the address of the driver's.
-std::string RayJobText(const std::string& url, const RayJob& job, const std::vector<RayNode>& nodes,
-                       int64_t now_ms);
+std::string RayJobText(const RayAddress& address, const RayJob& job,
+                       const std::vector<RayNode>& nodes, int64_t now_ms);
 /// Schema hvdray.ray_job/1, docs/ray.md, "For other programs".
-std::string RayJobJson(const std::string& url, const RayJob& job,
+std::string RayJobJson(const RayAddress& address, const RayJob& job,
                        const std::vector<RayNode>& nodes);
 
 }  // namespace hvdray

@@ -61,7 +61,8 @@ void AddVariables(const RayRuntimeEnv& env, const JobSpec& spec, Environment* en
 
 Status Infeasible(const RayOutlook& outlook) {
   return {ErrorCode::kInfeasible,
-          fmt::format("{}: {}, and nothing adds nodes", outlook.cluster.url, outlook.fit.missing),
+          fmt::format("{}: {}, and nothing adds nodes", outlook.cluster.address.Shown(),
+                      outlook.fit.missing),
           "ask for less, or add nodes; hvdray slots --ray shows what each node has"};
 }
 
@@ -96,7 +97,7 @@ Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec) {
   for (const RayNode& node : outlook.cluster.nodes) {
     if (node.is_head && node.is_alive) outlook.head_node = node.id;
   }
-  phase.Done(fmt::format("looked at {}: Ray {}, nodes={}", outlook.cluster.url,
+  phase.Done(fmt::format("looked at {}: Ray {}, nodes={}", outlook.cluster.address.Shown(),
                          outlook.cluster.version.ray, outlook.cluster.nodes.size()));
   const bool is_hopeless = outlook.fit.room == RayRoom::kInfeasible && !outlook.can_grow;
   if (is_hopeless && !spec.is_elastic()) return Infeasible(outlook);

@@ -19,7 +19,7 @@ void Require(bool is_true) {
 /// printed is one line a thing and JSON that can be read again.
 void CheckCluster(const std::string& body) {
   hvdray::RaySnapshot cluster;
-  cluster.url = "http://h";
+  cluster.address = *hvdray::ParseRayAddress("http://h");
   const auto nodes = hvdray::ParseRayNodes(body);
   const auto status = hvdray::ParseRayClusterStatus(body);
   if (nodes.ok()) cluster.nodes = *nodes;

@@ -43,7 +43,7 @@ ClusterView View() {
   view.file = "t.yaml";
   view.machines = {"10.0.0.10", "10.0.0.11", "10.0.0.12", "10.0.0.13"};
   view.now_ms = 1'000'000;
-  view.cluster.url = "http://127.0.0.1:9";
+  view.cluster.address = *ParseRayAddress("http://127.0.0.1:9");
   view.cluster.version.ray = "2.60.0";
   view.cluster.nodes = {Node("a", "10.0.0.10", 4, 3), Node("b", "10.0.0.11", 2, 2)};
   view.cluster.nodes[0].is_head = true;

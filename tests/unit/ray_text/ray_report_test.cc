@@ -18,9 +18,11 @@ RayNode Node(std::string id, std::string ip, RayAmounts total, RayAmounts free) 
   return node;
 }
 
+RayAddress At(const char* url) { return *ParseRayAddress(url); }
+
 RaySnapshot Cluster() {
   RaySnapshot cluster;
-  cluster.url = kUrl;
+  cluster.address = At(kUrl);
   cluster.version = {.ray = "2.60.0", .jobs_api = 4, .session = "s"};
   cluster.nodes = {
       Node("f547dcca0000ffff", "10.0.0.10",
@@ -87,7 +89,7 @@ TEST(RayReportTest, WhatAClusterCallsThingsCanNotWriteToTheTerminal) {
 
 TEST(RayReportTest, AClusterWithoutNodesIsNoError) {
   RaySnapshot cluster;
-  cluster.url = "http://h";
+  cluster.address = At("http://h");
   ExpectSays(RaySlotsText(cluster, RayAsk{}), {"0 slots of 1 CPU", "0 of 0 nodes", "http://h\n"});
   EXPECT_NE(RayStatusText(cluster).find("0 nodes"), std::string::npos);
 }
@@ -128,11 +130,11 @@ TEST(RayReportTest, OfAllJobsOursAreListedTheNewestFirst) {
   all[0].driver_exit_code = 3;
   all.push_back({.submission_id = "raysubmit_x", .status_text = "RUNNING"});
   const std::vector<RayJob> ours = JobsOfOurs(all);
-  ExpectSays(RayJobsText("http://h:1", ours, 8'600'000),
+  ExpectSays(RayJobsText(At("http://h:1"), ours, 8'600'000),
              {"2 jobs", "http://h:1\n", "  hvd-2  RUNNING", "10 min ago\n", "  hvd-1  FAILED",
               "code 3", "2 h ago", "65 s\n"});
-  EXPECT_EQ(RayJobsText("http://h:1", {}, 0), "0 jobs at http://h:1\n");
-  const auto json = ParseJson(RayJobsJson("http://h:1", ours));
+  EXPECT_EQ(RayJobsText(At("http://h:1"), {}, 0), "0 jobs at http://h:1\n");
+  const auto json = ParseJson(RayJobsJson(At("http://h:1"), ours));
   ASSERT_TRUE(json.ok());
   EXPECT_EQ((*json)["schema"], "hvdray.ray_jobs/1");
   EXPECT_EQ((*json)["jobs"].size(), 2U);
@@ -141,6 +143,29 @@ TEST(RayReportTest, OfAllJobsOursAreListedTheNewestFirst) {
               (*json)["jobs"][0]["ended_ms"].is_null());
   EXPECT_EQ((*json)["jobs"][1]["exit_code"], 3);
   EXPECT_EQ((*json)["jobs"][1]["build"], "hvdray 1.0");
+}
+
+TEST(RayReportTest, ThroughATunnelProgramsGetAUrlAndPeopleAreToldOfWhichHost) {
+  RaySnapshot cluster = Cluster();
+  cluster.address = At("http://127.0.0.1:8265");
+  for (const std::string& text : {RayStatusJson(cluster), RayJobsJson(cluster.address, {})}) {
+    EXPECT_FALSE(ParseJson(text)->contains("through")) << "reached directly";
+  }
+  cluster.address.through = "head";
+  const RayAsk ask;
+  for (const std::string& text :
+       {RayStatusJson(cluster), RaySlotsJson(cluster, ask), RayJobsJson(cluster.address, {}),
+        RayJobJson(cluster.address, {}, {}), ClusterViewJson({.cluster = cluster}, 0)}) {
+    const auto json = ParseJson(text);
+    ASSERT_TRUE(json.ok());
+    EXPECT_EQ((*json)["address"], "http://127.0.0.1:8265") << text;
+    EXPECT_EQ((*json)["through"], "head") << text;
+  }
+  for (const std::string& text :
+       {RayStatusText(cluster), RaySlotsText(cluster, ask), RayJobsText(cluster.address, {}, 0),
+        RayJobText(cluster.address, {}, {}, 0)}) {
+    ExpectSays(text, {"http://127.0.0.1:8265 of head"});
+  }
 }
 
 TEST(RayReportTest, OneJobIsShownWithWhatRaySaysOfIt) {
@@ -156,12 +181,12 @@ TEST(RayReportTest, OneJobIsShownWithWhatRaySaysOfIt) {
   RayNode node;
   node.id = job.driver_node_id;
   node.ip = "10.0.0.10";
-  const std::string text = RayJobText("http://h:1", job, {node}, 8'600'000);
+  const std::string text = RayJobText(At("http://h:1"), job, {node}, 8'600'000);
   ExpectSays(text, {"raysubmit_x at http://h:1: FAILED, exit code 3\n", "2 h ago, took 65 s\n",
                     "10.0.0.10 (f547dcca0000)\n", "python drv.py\n",
                     "JOB_ENTRYPOINT_COMMAND_ERROR\n", "exit code 3, last available logs:\n"});
   EXPECT_EQ(text.find("secret"), std::string::npos) << "the log is what hvdray logs shows";
-  const auto json = ParseJson(RayJobJson("http://h:1", job, {node}));
+  const auto json = ParseJson(RayJobJson(At("http://h:1"), job, {node}));
   ASSERT_TRUE(json.ok());
   EXPECT_EQ((*json)["schema"], "hvdray.ray_job/1");
   EXPECT_EQ((*json)["job"]["id"], "raysubmit_x");
@@ -171,9 +196,9 @@ TEST(RayReportTest, OneJobIsShownWithWhatRaySaysOfIt) {
 
   job = {.submission_id = "p", .status_text = "PENDING", .message = "no room\nfor\nit"};
   job.driver_node_id = "gone";
-  ExpectSays(RayJobText("http://h:1", job, {}, 0),
+  ExpectSays(RayJobText(At("http://h:1"), job, {}, 0),
              {"PENDING\n", "gone, which is not", "no room ... it"});
-  const auto pending = ParseJson(RayJobJson("http://h:1", job, {}));
+  const auto pending = ParseJson(RayJobJson(At("http://h:1"), job, {}));
   ASSERT_TRUE(pending.ok());
   EXPECT_TRUE((*pending)["job"]["exit_code"].is_null());
   EXPECT_TRUE((*pending)["job"]["driver_address"].is_null());
