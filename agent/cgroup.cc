@@ -117,6 +117,11 @@ bool IsDead(pid_t pid) {
   return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "Z";
 }
 
+// Whether this process may move and kill what is in it: another user's is that user's to remove.
+bool IsOurs(const std::string& group) {
+  return ::access((group + "/cgroup.procs").c_str(), W_OK) == 0;
+}
+
 std::string AgentCgroupPrefix(const std::string& own_directory) {
   struct stat info {};
   ::stat("/proc/self/ns/pid", &info);
@@ -170,7 +175,7 @@ std::vector<std::string> GroupsOfDeadAgents(const std::string& own_directory) {
     for (std::string& group : Subdirectories(place)) {
       if (!group.starts_with(start)) continue;
       const auto agent = ParseInteger<pid_t>(std::string_view(group).substr(start.size()));
-      if (agent && *agent > 1 && IsDead(*agent)) dead.push_back(std::move(group));
+      if (agent && *agent > 1 && IsDead(*agent) && IsOurs(group)) dead.push_back(std::move(group));
     }
   }
   return dead;

@@ -28,8 +28,8 @@ std::optional<std::string> OwnCgroupDirectory();
 std::string AgentCgroupDirectory(const std::string& own_directory, pid_t agent_pid);
 
 /// The groups of agents of this PID namespace that are dead, where their keepers were killed with
-/// them: in `own_directory` and in its siblings, since each login may have a group of its own. One
-/// whose agent's number another process has by now is not among them.
+/// them: in `own_directory` and in its siblings, since each login may have a group of its own. Not
+/// among them: one whose agent's number another process has by now, and another user's.
 std::vector<std::string> GroupsOfDeadAgents(const std::string& own_directory);
 
 /// Kills every process in the tree and removes the tree once it is empty. True: it is gone, or did

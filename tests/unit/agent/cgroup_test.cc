@@ -12,6 +12,7 @@
 
 #include "base/exec.h"
 #include "base/fd.h"
+#include "tests/fakes/other_user.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 
@@ -169,6 +170,23 @@ TEST_F(RealCgroupTest, GroupsOfDeadAgentsAreFoundHereAndBesideUs) {
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(found, expected);
   ReapChild(zombie);
+}
+
+TEST_F(RealCgroupTest, GroupsOfAnotherUsersDeadAgentsAreNotOurs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ReapChild(dead);
+  ASSERT_EQ(::mkdir(AgentCgroupDirectory(directory_, dead).c_str(), 0755), 0);
+  ASSERT_EQ(GroupsOfDeadAgents(directory_).size(), 1U) << "the owner's own";
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    if (::setgid(kOtherUser) != 0 || ::setuid(kOtherUser) != 0) ::_exit(2);
+    ::_exit(GroupsOfDeadAgents(directory_).empty() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(stranger, &status, 0), stranger);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(RealCgroupTest, WorkersOfAKilledForMemoryAreClaimedOnce) {
