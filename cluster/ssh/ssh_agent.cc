@@ -4,11 +4,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <utility>
 
+#include "base/log.h"
 #include "base/unix_socket.h"
 #include "cluster/ssh/wire_text.h"
 
@@ -21,6 +26,51 @@ constexpr char kSignRequest = 13;
 constexpr uint8_t kSignResponse = 14;
 constexpr size_t kMaxAnswerBytes = 256 << 10;  // OpenSSH's own limit
 constexpr uint32_t kMaxKeys = 2048;
+
+Result<SshAgentWithKeys> Open(const std::string& path, const SshLimit& limit) {
+  const SshLimit patience = limit.NoLaterThan(SshAgent::kPatience);
+  HVDRAY_ASSIGN_OR_RETURN(SshAgent agent, SshAgent::Connect(path, patience));
+  HVDRAY_ASSIGN_OR_RETURN(std::vector<SshAgentKey> keys, agent.Keys(patience));
+  return SshAgentWithKeys{std::move(agent), std::move(keys)};
+}
+
+/// What this process knows of agents.
+class AgentMemory {
+ public:
+  Result<SshAgentWithKeys> OpenAndNote(const std::string& path, const SshLimit& limit) {
+    std::unique_lock lock(mutex_);
+    Known& known = known_[SocketAt(path)];
+    if (known == Known::kSilent) {
+      return Status(ErrorCode::kConnectTimeout, fmt::format("ssh-agent {}: no answer", path));
+    }
+    // One that answers may be slow: it need not serve one host at a time.
+    if (known == Known::kAnswers) lock.unlock();
+    Result<SshAgentWithKeys> opened = Open(path, limit);
+    if (!lock.owns_lock()) lock.lock();
+    if (opened.ok()) known = Known::kAnswers;
+    // Where the caller had no time left, that says nothing about the agent.
+    const bool is_silent = opened.status().code() == ErrorCode::kConnectTimeout &&
+                           limit.Remaining() > Duration::zero();
+    if (is_silent && std::exchange(known, Known::kSilent) != Known::kSilent) {
+      Log(LogLevel::kWarning, "ssh", "ssh-agent {} does not answer: going on without it", path);
+    }
+    return opened;
+  }
+
+ private:
+  enum class Known : uint8_t { kNothing, kAnswers, kSilent };
+  using Socket = std::tuple<std::string, dev_t, ino_t, time_t, decltype(timespec::tv_nsec)>;
+
+  /// Differs once a new agent listens at the same path.
+  static Socket SocketAt(const std::string& path) {
+    struct stat at {};
+    if (::stat(path.c_str(), &at) != 0) return {path, 0, 0, 0, 0};
+    return {path, at.st_dev, at.st_ino, at.st_ctim.tv_sec, at.st_ctim.tv_nsec};
+  }
+
+  std::mutex mutex_;  // guards known_
+  std::map<Socket, Known> known_;
+};
 
 Status BadAnswer() { return {ErrorCode::kProtocolError, "ssh-agent: invalid answer"}; }
 
@@ -131,6 +181,11 @@ Result<std::vector<SshAgentKey>> SshAgent::Keys(const SshLimit& limit) {
 Result<std::string> SshAgent::Sign(ByteView blob, ByteView data, const SshLimit& limit) {
   HVDRAY_ASSIGN_OR_RETURN(const std::string answer, Ask(AgentSignRequest(blob, data), limit));
   return ParseAgentSignature(answer);
+}
+
+Result<SshAgentWithKeys> ConnectToAgent(const std::string& path, const SshLimit& limit) {
+  static AgentMemory memory;
+  return memory.OpenAndNote(path, limit);
 }
 
 }  // namespace hvdray

@@ -57,6 +57,18 @@ class SshAgent {
   UniqueFd fd_;
 };
 
+/// A connection to an agent, and the keys that it listed.
+struct SshAgentWithKeys {
+  SshAgent agent;
+  std::vector<SshAgentKey> keys;
+};
+
+/// Connects to the agent at `path` and lists its keys. An agent that hangs costs this process its
+/// patience and a warning once: later calls fail at once, until another socket is at `path`.
+/// Blocks. Threads: any; calls during the first one wait for what it finds. Errors: those of
+/// SshAgent::Connect() and Keys(), kConnectTimeout for one that hangs.
+Result<SshAgentWithKeys> ConnectToAgent(const std::string& path, const SshLimit& limit);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_CLUSTER_SSH_SSH_AGENT_H_

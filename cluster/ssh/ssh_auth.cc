@@ -109,20 +109,17 @@ class Authentication {
 
   void OpenAgent() {
     if (settings_.identity_agent.empty()) return;
-    const SshLimit patience = limit_.NoLaterThan(SshAgent::kPatience);
-    Result<SshAgent> agent = SshAgent::Connect(settings_.identity_agent, patience);
-    Result<std::vector<SshAgentKey>> keys =
-        agent.ok() ? agent->Keys(patience) : Result<std::vector<SshAgentKey>>(agent.status());
-    if (!keys.ok()) {
-      const bool is_silent = keys.status().code() == ErrorCode::kConnectTimeout;
+    Result<SshAgentWithKeys> opened = ConnectToAgent(settings_.identity_agent, limit_);
+    if (!opened.ok()) {
+      const bool is_silent = opened.status().code() == ErrorCode::kConnectTimeout;
       left_out_.push_back(is_silent
                               ? fmt::format("ssh-agent {} (no answer)", settings_.identity_agent)
-                              : keys.status().message());
+                              : opened.status().message());
       is_agent_silent_ = true;
       return;
     }
-    agent_ = std::move(*agent);
-    agent_keys_ = std::move(*keys);
+    agent_ = std::move(opened->agent);
+    agent_keys_ = std::move(opened->keys);
   }
 
   bool IsListed(const std::string& blob) const {

@@ -54,17 +54,13 @@ std::vector<SshConfigLine> ReadConfigFiles(const SshTarget& target, const SshOve
 /// Empty without an agent.
 Result<std::vector<SshAgentKey>> AgentKeys(const SshSettings& settings, const SshLimit& limit) {
   if (settings.identity_agent.empty()) return std::vector<SshAgentKey>();
-  const SshLimit patience = limit.NoLaterThan(SshAgent::kPatience);
-  HVDRAY_ASSIGN_OR_RETURN(SshAgent agent, SshAgent::Connect(settings.identity_agent, patience));
-  return agent.Keys(patience);
+  HVDRAY_ASSIGN_OR_RETURN(SshAgentWithKeys opened, ConnectToAgent(settings.identity_agent, limit));
+  return std::move(opened.keys);
 }
 
 /// ssh itself would wait for such an agent for ever.
 bool IsAgentSilent(const SshSettings& settings, const SshLimit& limit) {
-  if (AgentKeys(settings, limit).status().code() != ErrorCode::kConnectTimeout) return false;
-  Log(LogLevel::kWarning, "ssh", "ssh-agent {} does not answer: going on without it",
-      settings.identity_agent);
-  return true;
+  return AgentKeys(settings, limit).status().code() == ErrorCode::kConnectTimeout;
 }
 
 /// Why the keys need the system's ssh. Empty when libssh2 can use at least one key, or when there

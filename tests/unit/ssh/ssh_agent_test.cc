@@ -33,11 +33,20 @@ class AgentSocket {
     HVDRAY_CHECK(::listen(fd_.get(), 4) == 0);
   }
   std::string path() const { return directory_ / "agent"; }
+  /// The connections made so far, each without an answer.
+  int AcceptAll() {
+    HVDRAY_CHECK(SetNonBlocking(fd_.get()).ok());
+    for (UniqueFd peer = Accept(); peer.is_valid(); peer = Accept()) {
+      silent_.push_back(std::move(peer));
+    }
+    return static_cast<int>(silent_.size());
+  }
   UniqueFd Accept() const { return UniqueFd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
 
  private:
   TempDirectory directory_;
   UniqueFd fd_;
+  std::vector<UniqueFd> silent_;
 };
 
 TEST(SshAgentTest, KeysAreTakenFromTheAnswer) {
@@ -89,6 +98,26 @@ TEST(SshAgentTest, ASilentAgentIsGivenUpAtTheDeadline) {
   SshAgent client = SshAgent::Connect(socket.path(), kLong).value();
   EXPECT_EQ(client.Keys(SshLimit::In(std::chrono::milliseconds(20))).status().code(),
             ErrorCode::kConnectTimeout);
+}
+
+TEST(SshAgentTest, OfAllHostsTheFirstFindsThatAnAgentIsSilent) {
+  AgentSocket socket;
+  const SshLimit short_limit = SshLimit::In(std::chrono::milliseconds(20));
+  EXPECT_FALSE(ConnectToAgent(socket.path(), short_limit).ok());
+  EXPECT_EQ(socket.AcceptAll(), 1) << "a host without time says nothing about the agent";
+  std::vector<std::thread> hosts;
+  for (int host = 0; host < 4; ++host) {
+    hosts.emplace_back([&socket] {
+      EXPECT_EQ(ConnectToAgent(socket.path(), kLong).status().code(), ErrorCode::kConnectTimeout);
+    });
+  }
+  for (std::thread& host : hosts) host.join();
+  EXPECT_EQ(socket.AcceptAll(), 2);
+  ASSERT_EQ(::rename(socket.path().c_str(), (socket.path() + ".old").c_str()), 0);
+  EXPECT_EQ(ConnectToAgent(socket.path(), kLong).status().code(), ErrorCode::kFileUnreadable);
+  ASSERT_EQ(::rename((socket.path() + ".old").c_str(), socket.path().c_str()), 0);
+  EXPECT_FALSE(ConnectToAgent(socket.path(), short_limit).ok());
+  EXPECT_EQ(socket.AcceptAll(), 3) << "another socket is asked";
 }
 
 TEST(SshAgentTest, AnAgentThatLiesAboutLengthsCostsNoMemory) {
