@@ -140,17 +140,18 @@ class Conversation {
         err_(std::move(err)),
         input_(input) {}
 
-  Result<CapturedRun> ToItsEnd(TimePoint deadline) {
+  Result<CapturedRun> ToItsEnd(TimePoint deadline, int cancel_fd) {
     if (input_.empty()) in_.Reset();
     while (out_.is_valid() || err_.is_valid() || in_.is_valid()) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      if (left.count() <= 0) return GiveUp();
-      std::array<pollfd, 3> ready = {pollfd{in_.get(), POLLOUT, 0}, pollfd{out_.get(), POLLIN, 0},
-                                     pollfd{err_.get(), POLLIN, 0}};
+      if (left.count() <= 0) return GiveUp({ErrorCode::kDeadlineExceeded, "no answer in time"});
+      std::array<pollfd, 4> ready = {pollfd{in_.get(), POLLOUT, 0}, pollfd{out_.get(), POLLIN, 0},
+                                     pollfd{err_.get(), POLLIN, 0}, pollfd{cancel_fd, POLLIN, 0}};
       const int count = ::poll(ready.data(), ready.size(), static_cast<int>(left.count()));
       if (count < 0 && errno != EINTR) return ErrnoStatus("poll", errno);
       if (count <= 0) continue;
+      if (ready[3].revents != 0) return GiveUp({ErrorCode::kCancelled, "cancelled"});
       if (ready[0].revents != 0) Feed();
       if (ready[1].revents != 0) Take(out_, &run_.output);
       if (ready[2].revents != 0) Take(err_, &errors_);
@@ -178,10 +179,10 @@ class Conversation {
     text->append(bytes.data(), std::min(static_cast<size_t>(n), room));
   }
 
-  Status GiveUp() {
+  Status GiveUp(Status why) {
     ::kill(-helper_.pid, SIGKILL);
     ReapChild(helper_.pid);
-    return {ErrorCode::kDeadlineExceeded, "no answer in time"};
+    return why;
   }
 
   Helper helper_;
@@ -267,7 +268,7 @@ Result<int> RunOverSsh(OpensshOptions options, const std::string& host, const st
 }
 
 Result<CapturedRun> RunForOutput(const std::vector<std::string>& command, std::string_view input,
-                                 Duration limit) {
+                                 Duration limit, int cancel_fd) {
   const TimePoint deadline = std::chrono::steady_clock::now() + limit;
   HVDRAY_ASSIGN_OR_RETURN(Pipe in, MakePipe());
   HVDRAY_ASSIGN_OR_RETURN(Pipe out, MakePipe());
@@ -282,7 +283,7 @@ Result<CapturedRun> RunForOutput(const std::vector<std::string>& command, std::s
   err.write_end.Reset();
   return Conversation(std::move(helper), std::move(in.write_end), std::move(out.read_end),
                       std::move(err.read_end), input)
-      .ToItsEnd(deadline);
+      .ToItsEnd(deadline, cancel_fd);
 }
 
 Result<CapturedRun> RunOverSshForOutput(const OpensshOptions& options, const std::string& host,

@@ -54,10 +54,10 @@ struct CapturedRun {
 
 /// Runs `command` with `input` as its stdin and reads at most 1 MiB of output. The caller ignores
 /// SIGPIPE, since the program may take less than all input. Errors:
-/// kDeadlineExceeded when it has not ended after `limit` (it is killed), kAgentStartFailed,
-/// kOutOfResources, kSystem.
+/// kDeadlineExceeded when it has not ended after `limit`, kCancelled once `cancel_fd` is readable
+/// (-1: never); both kill it. kAgentStartFailed, kOutOfResources, kSystem.
 Result<CapturedRun> RunForOutput(const std::vector<std::string>& command, std::string_view input,
-                                 Duration limit);
+                                 Duration limit, int cancel_fd = -1);
 
 /// The same on `host` through the system's ssh. Errors: also those of ExplainOpenssh().
 Result<CapturedRun> RunOverSshForOutput(const OpensshOptions& options, const std::string& host,

@@ -72,8 +72,19 @@ std::map<std::string, std::string> ProfileOf(const AwsAccountFacts& facts,
   return keys;
 }
 
-/// What only the AWS CLI can do for profile `name`.
-AwsCredentialPlan ByCli(const std::string& name, std::string_view what) {
+/// The command that puts profile `name`'s credentials into the environment. Only at a terminal can
+/// the CLI ask for a code.
+std::string ExportLine(const std::string& name) {
+  return fmt::format("eval \"$(aws configure export-credentials --profile {} --format env)\"",
+                     ShownText(name));
+}
+
+std::string LoginHint(const std::string& name) {
+  return fmt::format("for single sign-on: aws sso login --profile {}", ShownText(name));
+}
+
+/// What only the AWS CLI can do for profile `name`. `hint`: where it fails.
+AwsCredentialPlan ByCli(const std::string& name, std::string_view what, std::string hint = "") {
   AwsCredentialPlan plan;
   plan.way = AwsCredentialPlan::Way::kProcess;
   plan.command = {"aws",      "configure", "export-credentials", "--profile", name,
@@ -82,9 +93,8 @@ AwsCredentialPlan ByCli(const std::string& name, std::string_view what) {
   plan.without_cli = {
       ErrorCode::kNotSupported,
       fmt::format("AWS profile {} uses {}, and there is no AWS CLI here", ShownText(name), what),
-      fmt::format("install it, or run where it is: "
-                  "eval \"$(aws configure export-credentials --profile {} --format env)\"",
-                  ShownText(name))};
+      "install it, or run where it is: " + ExportLine(name)};
+  plan.cli_hint = hint.empty() ? "try it by hand: " + ExportLine(name) : std::move(hint);
   return plan;
 }
 
@@ -101,7 +111,10 @@ Result<AwsCredentialPlan> PlanRole(const AwsAccountFacts& facts, const std::stri
   plan.external_id = ValueOf(keys, "external_id");
   plan.session_name = ValueOf(keys, "role_session_name");
   if (plan.session_name.empty()) plan.session_name = "hvdray";
-  if (!ValueOf(keys, "mfa_serial").empty()) return ByCli(name, "a second factor (mfa_serial)");
+  if (!ValueOf(keys, "mfa_serial").empty()) {
+    return ByCli(name, "a second factor (mfa_serial)",
+                 "enter the code of mfa_serial beforehand: " + ExportLine(name));
+  }
   if (!ValueOf(keys, "web_identity_token_file").empty()) return ByCli(name, "a web identity");
   const std::string source = ValueOf(keys, "source_profile");
   if (source.empty()) return ByCli(name, "role_arn without source_profile");
@@ -111,7 +124,8 @@ Result<AwsCredentialPlan> PlanRole(const AwsAccountFacts& facts, const std::stri
                                  fmt::format("profile {} of {}", source, facts.credentials_path)));
   if (!base && (UsesSingleSignOn(source_keys) || !ValueOf(source_keys, "role_arn").empty() ||
                 !ValueOf(source_keys, "credential_process").empty())) {
-    return ByCli(name, "a source_profile without an access key");
+    return ByCli(name, "a source_profile without an access key",
+                 UsesSingleSignOn(source_keys) ? LoginHint(source) : "");
   }
   if (!base) {
     return Status(
@@ -146,7 +160,9 @@ Result<std::optional<AwsCredentialPlan>> PlanProfile(const AwsAccountFacts& fact
     plan.base = *std::move(found);
     return std::optional(std::move(plan));
   }
-  if (UsesSingleSignOn(keys)) return std::optional(ByCli(name, "single sign-on"));
+  if (UsesSingleSignOn(keys)) {
+    return std::optional(ByCli(name, "single sign-on", LoginHint(name)));
+  }
   const std::string command = ValueOf(keys, "credential_process");
   if (command.empty()) return std::optional<AwsCredentialPlan>();
   AwsCredentialPlan plan;
@@ -398,14 +414,12 @@ Result<AwsCredentials> RunForAwsCredentials(const AwsCredentialPlan& plan, const
   if (!end.ok() && is_cli && end.status().code() == ErrorCode::kAgentStartFailed) {
     return plan.without_cli;
   }
-  if (!end.ok()) return Status(end.status()).WithContext(plan.source);
+  if (!end.ok()) return Status(end.status()).WithContext(plan.source).WithHint(plan.cli_hint);
   if (end->exit_code != 0) {
     return Status(ErrorCode::kCloudDenied,
                   fmt::format("{} exited with code {}{}{}", plan.source, end->exit_code,
                               end->last_words.empty() ? "" : ": ", ShownText(end->last_words)),
-                  is_cli ? fmt::format("for single sign-on: aws sso login --profile {}",
-                                       ShownText(plan.command[4]))
-                         : "");
+                  plan.cli_hint);
   }
   return ParseServedCredentials(end->output.view(), plan.source);
 }

@@ -62,6 +62,7 @@ struct AwsCredentialPlan {
   std::string source;                ///< kProcess: as in AwsCredentials.
   /// kProcess through the AWS CLI: what its absence means. ok: a command of the profile's own.
   Status without_cli;
+  std::string cli_hint;  ///< What to do where the AWS CLI fails.
 };
 
 /// How a command ended.

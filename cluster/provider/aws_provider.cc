@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,8 +64,9 @@ class RealEdge {
   AwsEdge Edge(std::function<void(const std::string&)> note) {
     AwsEdge edge;
     edge.send = [this](const CurlRequest& request) { return client_.Send(request); };
-    edge.run = [](const std::vector<std::string>& command) -> Result<AwsCommandEnd> {
-      HVDRAY_ASSIGN_OR_RETURN(const CapturedRun run, RunForOutput(command, "", kProcessLimit));
+    edge.run = [this](const std::vector<std::string>& command) -> Result<AwsCommandEnd> {
+      HVDRAY_ASSIGN_OR_RETURN(const CapturedRun run,
+                              RunForOutput(command, "", kProcessLimit, cancel_fd_.get()));
       return AwsCommandEnd{run.exit_code, Secret(run.output),
                            run.error_lines.empty() ? "" : run.error_lines.back()};
     };
@@ -82,12 +84,14 @@ class RealEdge {
   void Cancel() {
     cancel_.Cancel();
     client_.Cancel();
+    ::eventfd_write(cancel_fd_.get(), 1);
   }
 
  private:
   CurlClient client_;
   CancelFlag cancel_;
-  std::mutex mutex_;  // guards random_
+  const UniqueFd cancel_fd_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable: give up
+  std::mutex mutex_;                                                    // guards random_
   std::mt19937_64 random_{std::random_device()()};
 };
 

@@ -532,3 +532,22 @@ def test_an_interrupt_ends_a_call_that_waits(probe, aws_cloud):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert len(aws_cloud.calls("DescribeInstances")) < 9, errors
+
+
+def test_an_interrupt_ends_a_credential_process_that_hangs(probe):
+    started = probe.home / "started"
+    process = program(probe.home / "keys", f"echo $$ > {started}.new; mv {started}.new {started}; sleep 1000\n")
+    (probe.home / ".aws").mkdir()
+    (probe.home / ".aws/config").write_text(f"[profile own]\ncredential_process = {process}\n")
+    listing = probe.popen("list", AWS_PROFILE="own", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
+    deadline = time.monotonic() + 60
+    while not started.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    listing.send_signal(signal.SIGINT)
+    _, errors = listing.communicate(timeout=60)
+    assert listing.returncode == 1 and "cancelled" in errors, errors
+    words = pathlib.Path(f"/proc/{started.read_text().strip()}/cmdline")
+    while words.exists() and words.read_bytes():
+        assert time.monotonic() < deadline, "it lives on"
+        time.sleep(0.02)

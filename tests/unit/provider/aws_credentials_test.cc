@@ -151,10 +151,16 @@ TEST(AwsCredentialsTest, CredentialProcessIsRun) {
 }
 
 TEST(AwsCredentialsTest, TheAwsCliGivesWhatOnlyItCan) {
-  for (const char* keys :
-       {"sso_session = x", "sso_start_url = x", "role_arn = a\ncredential_source = Environment",
-        "role_arn = a\nmfa_serial = m\nsource_profile = default",
-        "role_arn = a\nsource_profile = s\n[profile s]\nsso_session = x"}) {
+  const std::string by_hand = "export-credentials --profile default --format env";
+  const std::pair<const char*, std::string> rows[] = {
+      {"sso_session = x", "aws sso login --profile default"},
+      {"sso_start_url = x", "aws sso login --profile default"},
+      {"role_arn = a\ncredential_source = Environment", by_hand},
+      {"role_arn = a\nmfa_serial = m\nsource_profile = default", by_hand},
+      {"role_arn = a\nsource_profile = s\n[profile s]\nsso_session = x",
+       "aws sso login --profile s"},
+      {"role_arn = a\nsource_profile = s\n[profile s]\nrole_arn = b", by_hand}};
+  for (const auto& [keys, hint] : rows) {
     const auto plan = PlanOf(keys);
     ASSERT_TRUE(plan.ok()) << keys << plan.status().ToString();
     EXPECT_EQ(plan->way, Way::kProcess) << keys;
@@ -165,8 +171,13 @@ TEST(AwsCredentialsTest, TheAwsCliGivesWhatOnlyItCan) {
     const Status missing = RunForAwsCredentials(*plan, is_missing).status();
     EXPECT_EQ(missing.code(), ErrorCode::kNotSupported) << keys;
     EXPECT_NE(missing.hint().find("export-credentials --profile default"), std::string::npos);
-    const Status expired = RunForAwsCredentials(*plan, Ending(255, "")).status();
-    EXPECT_NE(expired.hint().find("aws sso login --profile default"), std::string::npos);
+    const AwsRun is_silent = [](const std::vector<std::string>&) -> Result<AwsCommandEnd> {
+      return Status(ErrorCode::kDeadlineExceeded, "no answer in time");
+    };
+    for (const AwsRun& run : {Ending(255, ""), is_silent}) {
+      const Status failed = RunForAwsCredentials(*plan, run).status();
+      EXPECT_NE(failed.hint().find(hint), std::string::npos) << keys << ": " << failed.hint();
+    }
   }
 }
 

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/fd.h"
+
 namespace hvdray {
 namespace {
 
@@ -83,6 +85,13 @@ TEST(RunForOutputTest, AChildThatTakesNoInputOrDoesNotEndHoldsNobody) {
   const Result<CapturedRun> hung =
       RunForOutput(Sh("sleep 1000"), "", std::chrono::milliseconds(50));
   EXPECT_EQ(hung.status().code(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(RunForOutputTest, ACallThatIsCancelledKillsItsChild) {
+  const Pipe cancel = MakePipe().value();
+  ASSERT_TRUE(WriteAll(cancel.write_end.get(), "x").ok());
+  EXPECT_EQ(RunForOutput(Sh("sleep 1000"), "", kLimit, cancel.read_end.get()).status().code(),
+            ErrorCode::kCancelled);
 }
 
 /// A program instead of ssh.
