@@ -62,16 +62,16 @@ Result<int> Forward(ClusterAccess& access, const CommandRequest& request) {
     if (!found.ok()) return std::move(found).status().WithCode(ErrorCode::kHostUnreachable);
     place = std::move(found).value();
   }
-  if (!place.IsAtOneAddress()) place.host = "127.0.0.1";
   const uint16_t there = place.port;
+  const std::string url = RayAddress{.host = place.ReachedAt(), .port = there}.Url();
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   if (IsHere(access, head)) {
     if (said_here.value_or(there) == there) {
-      return PrintOut("dashboard", fmt::format("http://{}:{}\n", place.host, there));
+      return PrintOut("dashboard", url + "\n");
     }
     return Status(ErrorCode::kUsage,
                   fmt::format("{} is this machine: nothing to forward", head.address),
-                  fmt::format("open http://{}:{}", place.host, there));
+                  "open " + url);
   }
   const uint16_t here = said_here.value_or(kRayDashboardPort);
   // Before SSH, which may ask for a password.

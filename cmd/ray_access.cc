@@ -40,9 +40,7 @@ std::string UserAgent() {
 }
 
 std::string UrlOf(const std::string& host, uint16_t port) {
-  const bool is_v6 = host.find(':') != std::string::npos;
-  return is_v6 ? fmt::format("http://[{}]:{}", host, port)
-               : fmt::format("http://{}:{}", host, port);
+  return RayAddress{.host = host, .port = port}.Url();
 }
 
 /// By a flag, a variable or the user's own file of defaults.
@@ -114,7 +112,7 @@ Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,
                          {.socket_path = directory.path() + "/dashboard",
                           .remote_port = place.port,
                           .is_owner_checked = is_checked && !is_in_container,
-                          .remote_address = place.IsAtOneAddress() ? place.host : kLoopback},
+                          .remote_address = place.ReachedAt()},
                          SshConnectTimeoutOf(spec));
 }
 
@@ -156,7 +154,10 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
   if (is_here || !cluster.is_dashboard_hidden) hosts.push_back(name);
   // By default Ray's dashboard listens on loopback only.
   if (is_here && name != kLoopback) hosts.insert(hosts.begin(), kLoopback);
-  if (place && place->IsAtOneAddress()) hosts.insert(hosts.begin(), place->host);
+  if (place && (is_here || place->IsAtOneAddress())) {
+    std::erase(hosts, place->ReachedAt());
+    hosts.insert(hosts.begin(), place->ReachedAt());
+  }
   const bool has_ssh = !is_here && spec.launch_agent->empty();
   std::string said;
   std::string denied;  // the URL of a Ray that wants a token

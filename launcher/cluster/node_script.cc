@@ -795,6 +795,11 @@ bool RayDashboard::IsOnLoopback() const { return host == "localhost" || IsLoopba
 
 bool RayDashboard::IsEverywhere() const { return host == "0.0.0.0" || host == "::"; }
 
+std::string RayDashboard::ReachedAt() const {
+  if (host == "localhost" || host == "0.0.0.0") return "127.0.0.1";
+  return host == "::" ? "::1" : host;  // Python's servers at "::" take no IPv4
+}
+
 NodeSurvey ParseSurvey(std::string_view output) {
   NodeSurvey survey;
   ForEachAnswer(output, [&survey](std::string_view key, std::string_view value) {

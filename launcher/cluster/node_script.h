@@ -84,6 +84,8 @@ struct RayDashboard {
   bool IsOnLoopback() const;
   bool IsEverywhere() const;
   bool IsAtOneAddress() const { return !IsOnLoopback() && !IsEverywhere(); }
+  /// An address at which the head itself reaches it.
+  std::string ReachedAt() const;
 };
 
 /// What `survey` found.

@@ -376,6 +376,14 @@ TEST(NodeAnswersTest, TheDashboardIsWhereItsProcessHasItOrNowhere) {
   EXPECT_TRUE(ParseSurvey("@dashboard 0.0.0.0 8265\n").dashboard->IsEverywhere());
   EXPECT_TRUE(ParseSurvey("@dashboard localhost 8265\n").dashboard->IsOnLoopback());
   EXPECT_TRUE(ParseSurvey("@dashboard 127.0.0.1 8265\n").dashboard->IsOnLoopback());
+  for (const auto& [listens, reached] :
+       {std::pair("10.0.0.1", "10.0.0.1"), std::pair("fd00::1", "fd00::1"),
+        std::pair("0.0.0.0", "127.0.0.1"), std::pair("::", "::1"),
+        std::pair("localhost", "127.0.0.1"), std::pair("127.0.0.2", "127.0.0.2"),
+        std::pair("::1", "::1")}) {
+    const NodeSurvey survey = ParseSurvey(fmt::format("@dashboard {} 8265\n", listens));
+    EXPECT_EQ(survey.dashboard->ReachedAt(), reached) << listens;
+  }
   EXPECT_TRUE(ParseSurvey("@no_dashboard\n").has_no_dashboard);
   for (const auto* line :
        {"@dashboard\n", "@dashboard x\n", "@dashboard x 0x\n", "@dashboard  1\n"}) {
