@@ -17,6 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using wire::DirectoryEntryKind;
 
+const auto* const kCatalogue =
+    FaultCatalogue::Install("tests/golden/messages/directory_list.txt");
+
 class DirectoryListTest : public testing::Test {
  protected:
   void Write(const std::string& path, const std::string& text = "x") {
