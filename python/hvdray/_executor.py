@@ -154,6 +154,8 @@ class Executor:
         if working_dir is not None:
             self._options["cwd"] = working_dir
         self._python = os.path.expanduser(python) if python else (PYTHON_OF_RAY if self._is_on_ray else sys.executable)
+        if not self._python:
+            raise ValueError("this program's Python has no sys.executable: name the workers' Python with python=")
         self._output = output
         _living.add(self)
 

@@ -70,11 +70,21 @@ def _driver_path() -> tuple[list[str], list[str]]:
 
     own = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     own |= {os.path.join(path, "lib-dynload") for path in own}
-    entries = [os.path.abspath(entry) for entry in sys.path]
+    entries = [entry for entry in map(_absolute, sys.path) if entry]
     first = next((at for at, entry in enumerate(entries) if entry in own), len(entries))
     added = [[e for e in part if e not in own and not e.endswith(".zip")] for part in (entries[:first], entries[first:])]
     front = list(dict.fromkeys(added[0]))
     return front, [entry for entry in dict.fromkeys(added[1]) if entry not in front]
+
+
+def _absolute(entry: Any) -> str:
+    """Empty: Python does not import from there, or no message can name it."""
+    try:
+        path = os.path.abspath(entry) if isinstance(entry, str) else ""
+        path.encode()
+        return path
+    except (OSError, UnicodeEncodeError):  # The current folder may be gone.
+        return ""
 
 
 def _sources(package: pathlib.Path) -> Iterator[tuple[str, bytes]]:

@@ -112,6 +112,7 @@ class Launcher:
         text = self._options = _options_text(options)
         environment = {name: value for name, value in os.environ.items() if name not in RESTARTS + ELASTIC}
         ours, theirs = socket.socketpair()
+        ours.settimeout(None)  # not that of socket.setdefaulttimeout()
         options_read, options_write = os.pipe()
         passed = [options_read, theirs.fileno()]
         try:

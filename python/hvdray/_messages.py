@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import array
-import json
 import socket
 from collections import deque
+from json import dumps, loads  # as they were when we came: a program may replace those of the module
 from typing import Any, Union
 
 MAX_LINE = 1 << 20
@@ -19,12 +19,12 @@ def head_of(message: dict[str, Any], blob: int = 0) -> bytes:
     """The line of a message; the caller sends the blob after it."""
     if blob:
         message = {**message, "blob": blob}
-    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def parse_head(line: bytes) -> tuple[dict[str, Any], int]:
     """Raises ValueError for what is no message."""
-    message = json.loads(line)
+    message = loads(line)
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise ValueError("a message must be an object with a type")
     blob = message.pop("blob", 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import codecs
+import contextlib
 import fcntl
 import os
 import select
@@ -36,10 +37,11 @@ class Output:
 
     def __init__(self, stdout: Optional[IO[bytes]], stderr: Optional[IO[bytes]], how: str):
         assert stdout is not None and stderr is not None
-        if how in ("auto", "wait") and sys.stdout is None:
+        stdout_of_program = getattr(sys, "stdout", None)
+        if how in ("auto", "wait") and stdout_of_program is None:
             how = "none"  # as pythonw has it
         if how == "auto":
-            how = "inherit" if _is_own(sys.stdout, 1) else "wait"
+            how = "inherit" if _is_own(stdout_of_program, 1) else "wait"
         self.is_shown = how == "wait"
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
@@ -96,10 +98,12 @@ class Output:
             self._print(is_error, self._decoders[is_error].decode(text))
 
     def _print(self, is_error: bool, text: str) -> None:
-        stream = sys.stderr if is_error else sys.stdout
-        if text and stream is not None:
-            stream.write(text)
-            stream.flush()
+        # The program may have put anything there. What can't be shown is lost, and the call is not.
+        with contextlib.suppress(Exception):
+            stream: Any = sys.stderr if is_error else sys.stdout
+            if text:
+                stream.write(text)
+                stream.flush()
 
     def last_lines(self) -> str:
         """Of stderr."""

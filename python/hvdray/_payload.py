@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import io
-import pickle
 from collections import ChainMap
+from pickle import PickleBuffer
+from pickle import loads as _unpickle  # as it was when we came: a program may replace that of the module
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Optional, Sequence
 
@@ -54,9 +55,9 @@ def _pickler() -> Any:
 def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside the function, on each worker") -> Payload:
     """For an error: `names`, what to call the value, or the items of a tuple, and `way_out`, for an object of a class {}.
     Raises SerializationError."""
-    buffers: list[pickle.PickleBuffer] = []
+    buffers: list[PickleBuffer] = []
 
-    def stays_within(buffer: pickle.PickleBuffer) -> bool:
+    def stays_within(buffer: PickleBuffer) -> bool:
         if buffer.raw().nbytes < SMALL:
             return True
         buffers.append(buffer)
@@ -92,7 +93,7 @@ def loads(sizes: Any, content: Any) -> Any:
             raise ValueError("the sizes of a payload do not fit it")
         parts.append(view[begin : begin + size])
         begin = min(begin + size + -size % ALIGNMENT, len(view))
-    return pickle.loads(parts[0], buffers=parts[1:])
+    return _unpickle(parts[0], buffers=parts[1:])
 
 
 def ship(module: ModuleType) -> None:

@@ -51,6 +51,7 @@ class RayBroker:
         group = current_group() if uses_current_group else None
         fill_standard_streams()
         ours, self.theirs = socket.socketpair()
+        ours.settimeout(None)  # not that of socket.setdefaulttimeout()
         self._pid = os.getpid()
         self._socket = ours
         outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()

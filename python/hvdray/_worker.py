@@ -10,9 +10,9 @@ payload is the result, else `error` tells what happened, and the payload, if the
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import io
-import json
 import mmap
 import os
 import platform
@@ -22,11 +22,14 @@ import socket
 import sys
 import threading
 import traceback
+from json import dumps as to_json
+from os import getpid
 from types import FrameType
 from typing import Any, NoReturn, Optional
 
 from . import __version__, _worker_path
 from ._errors import OtherPython, SerializationError
+from ._interpreter import Handlers, complain, flush_streams, identity_of, settle_streams
 from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
@@ -36,8 +39,8 @@ MAX_TEXT = 32 << 10  # characters, of a message or a traceback
 NOBODY = -1  # no pid
 MAX_MODULES = 256  # of the message `warm`
 NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")  # as hvdray takes it
-# The kit has its own two; the import of the third joins an MPI job.
-KEPT_OUT = ("hvdray", "cloudpickle", "mpi4py", "__main__")
+KIT = ("hvdray", "cloudpickle")
+KEPT_OUT = (*KIT, "mpi4py", "__main__")  # the import of mpi4py joins an MPI job
 
 
 def main(channel: socket.socket) -> NoReturn:
@@ -50,7 +53,8 @@ def main(channel: socket.socket) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
     global current, _first_folder
-    _first_folder = os.getcwd()
+    with contextlib.suppress(OSError):  # It may be gone.
+        _first_folder = os.getcwd()
     worker = current = Worker(channel)
     os.register_at_fork(after_in_child=worker.disown)
     signal.signal(signal.SIGINT, worker.on_interrupt)
@@ -63,6 +67,8 @@ def main(channel: socket.socket) -> NoReturn:
     except BaseException as error:  # A signal handler may fork between two calls.
         worker.end_child(None if worker.is_disowned(error) else error)
         raise
+    finally:
+        settle_streams()
     sys.exit(code)
 
 
@@ -72,7 +78,10 @@ class Worker:
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
         self._executable: Any = None
-        self._pid = os.getpid()
+        self._identity = identity_of(channel)
+        self._modules: dict[str, Any] = {}  # the kit's, once they are all there
+        self._handlers = Handlers(self.on_interrupt, self.on_raising_handler)
+        self._pid = getpid()
         self._is_busy = False
         self._was_interrupted = False
         self._wants_json = False
@@ -84,6 +93,10 @@ class Worker:
         if self._is_busy:
             raise KeyboardInterrupt
         self._was_interrupted = True
+
+    def on_raising_handler(self, error: BaseException) -> None:
+        self.end_child(error)
+        complain("hvdray: a signal handler has raised between two calls:\n" + _told(error)["traceback"])
 
     def disown(self) -> None:
         """In a forked child: the channel is its parent's, and so is what waits for the parent's end."""
@@ -98,7 +111,7 @@ class Worker:
     def end_child(self, error: Optional[BaseException] = None, value: Any = None) -> None:
         """Does not return in a forked child, which has left the function that it was forked in: it ends, as one of multiprocessing
         does, because the call and what follows are its parent's. By os.getpid(), for a fork that Python knows nothing of."""
-        if os.getpid() == self._pid:
+        if getpid() == self._pid:
             return
         if self._pid != NOBODY:
             self.disown()
@@ -107,22 +120,26 @@ class Worker:
             if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
                 code = (error.code or 0) & 0xFF
             elif isinstance(error, SystemExit):
-                print(error.code, file=sys.stderr)
+                complain(f"{error.code}\n")
             elif error is not None:
-                print(_told(error)["traceback"], end="", file=sys.stderr)
+                complain(_told(error)["traceback"])
             else:
                 code = 0
                 if value is not None:
-                    print(f"hvdray: a forked child has returned ({os.getpid()}): nobody gets its value", file=sys.stderr)
+                    complain(f"hvdray: a forked child has returned ({getpid()}): nobody gets its value\n")
             threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
-            _flush()
+            flush_streams()
         finally:
             os._exit(code)
 
     def say(self, message: dict[str, Any], payload: Optional[Payload] = None) -> None:
         self.end_child()  # What writes an answer is in part the user's: __reduce__(), flush().
         with self._saying:  # log() may come from any thread
+            if identity_of(self._channel) != self._identity:
+                complain("hvdray: the function has closed the worker's channel, as os.closerange() does: nothing can be answered\n")
+                self._channel.detach()  # The number may be another file's now.
+                raise SystemExit(1)
             self._channel.sendall(head_of(message, payload.total if payload else 0))
             for part in payload.parts if payload else ():
                 self._channel.sendall(part)
@@ -132,7 +149,7 @@ class Worker:
         call = self._logging
         if call is None:
             return
-        if os.getpid() != self._pid:
+        if getpid() != self._pid:
             raise RuntimeError("a forked child can't log: the channel is its parent's")
         head: dict[str, Any] = {"call": call, "log": True}
         payload = _json_of(value) if self._wants_json else dumps(value, ["what is logged"])
@@ -182,6 +199,9 @@ class Worker:
         if imports is not None:
             sys.meta_path.insert(0, imports)
         payload = None
+        for name, module in self._modules.items():
+            sys.modules.setdefault(name, module)  # A function may have removed it, and the kit from the path.
+        self._handlers.give()
         self._is_busy = True
         self._logging = call["call"] if call.get("logs") else None
         try:
@@ -197,12 +217,14 @@ class Worker:
             head.update(ok=False, error=_told(error))
             if call["do"] == "once" and head["error"]["kind"] in ("raised", "python"):
                 # Where the output of a failed worker is read: the job may go on without it.
-                print(head["error"]["traceback"], end="", file=sys.stderr)
+                complain(head["error"]["traceback"])
             # A caller of another Python may have sent a cloudpickle that crashes this one.
             payload = None if self._wants_json or head["error"]["kind"] == "python" else _pickled(error)
         self._is_busy = False
+        self._handlers.take()
+        self._modules = self._modules or {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in KIT}
         self._logging = None
-        _flush()
+        flush_streams()
         if payload is not None and payload.sizes:
             head["sizes"] = payload.sizes
         if imports is not None:
@@ -233,14 +255,6 @@ class Worker:
             self._executable = kind(*args, **kwargs)
             return None
         raise ValueError(f"no such call: {do}")
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass  # The function has closed it.
 
 
 def _do_once(function: Any, args: Any, kwargs: Any, executable: Any) -> Any:
@@ -339,7 +353,7 @@ def _plain(text: str) -> str:
 def _json_of(value: Any) -> Payload:
     """Raises SerializationError."""
     try:
-        text = json.dumps(value, allow_nan=False).encode()
+        text = to_json(value, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise SerializationError(f"the result can't be written as JSON: {error}") from error
     return Payload([], [text], len(text))
