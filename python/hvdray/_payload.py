@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import io
+import sys
 from collections import ChainMap
 from pickle import PickleBuffer
 from pickle import loads as _unpickle  # as it was when we came: a program may replace that of the module
@@ -63,6 +64,7 @@ def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside
         buffers.append(buffer)
         return False
 
+    _ship_main()
     try:
         file = io.BytesIO()
         _pickler()(file, protocol=5, buffer_callback=stays_within).dump(value)
@@ -99,6 +101,14 @@ def loads(sizes: Any, content: Any) -> Any:
 def ship(module: ModuleType) -> None:
     """From now on, what is defined in `module` goes to workers by value: they need no copy of its file."""
     the_cloudpickle().register_pickle_by_value(module)
+
+
+def _ship_main() -> None:
+    """The program's main module under another name: __mp_main__ in a process that multiprocessing has spawned."""
+    main = sys.modules.get("__main__")
+    name = getattr(main, "__name__", "__main__")
+    if name != "__main__" and sys.modules.get(name) is main:
+        the_cloudpickle().register_pickle_by_value(main)
 
 
 # ---- what can't be pickled, and where it is

@@ -155,3 +155,29 @@ assert "python=" in str(raised(ValueError, lambda: hvdray.Executor(1)))
 with hvdray.Executor(1, python={sys.executable!r}) as executor:
     assert executor.run(rank) == [0]
 """)
+
+
+def test_the_main_module_of_a_spawned_process_goes_by_value(programs):
+    """multiprocessing calls it __mp_main__ there; others have other names for it."""
+    programs.run("""
+import multiprocessing, types
+class Point:
+    def __init__(self, x): self.x = x
+class Special(ValueError): pass
+def move(point): return Point(point.x + rank())
+def fail(point): raise Special(point.x)
+def drive():
+    assert [type(point) is Point and point.x for point in hvdray.run(move, (Point(1),), num_proc=2)] == [1, 2]
+    assert raised(Special, lambda: hvdray.run(fail, (Point(3),))).args == (3,)
+def drive_as_another():
+    main = sys.modules["__main__"]
+    other = types.ModuleType("__worker__")
+    exec(compile(open(main.__file__).read(), main.__file__, "exec"), other.__dict__)
+    sys.modules["__worker__"] = sys.modules["__main__"] = other
+    other.drive()
+if __name__ == "__main__":
+    for how, does in (("spawn", drive), ("forkserver", drive), ("spawn", drive_as_another)):
+        process = multiprocessing.get_context(how).Process(target=does)
+        process.start(), process.join()
+        assert process.exitcode == 0, (how, does)
+""")
