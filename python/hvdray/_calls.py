@@ -17,6 +17,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 from ._errors import HvdrayError, SerializationError, WorkerDied, WorkerError, show_traceback, with_class_of
 from ._launcher import Gang, Launcher
+from ._launcher import error_of as error_of_serve
 from ._payload import loads
 
 
@@ -295,15 +296,14 @@ def died(gang: Gang, pending: Sequence[int] = ()) -> HvdrayError:
     verdict = gang.verdict or {}
     error = verdict.get("exit", {}).get("error") or {}
     first = verdict.get("first_failure")
-    message = error.get("message") or "the workers have ended"
     ended = next((gang.exited[rank] for rank in pending if rank in gang.exited), None)
     if first is None and ended is not None and not error:  # Else it was stopped, because of a lost host, say.
         return _dead_without_failure(ended, verdict)
     if first is None:
-        return HvdrayError(message, code=error.get("code", ""), hint=error.get("hint", ""), report=verdict)
+        return error_of_serve(error, gang.parameters, verdict)
     said = first.get("last_stderr") or []
-    text = message + (f"; it said: {said[-1]}" if said else "")
-    dead = WorkerDied(text, code=error.get("code", ""), hint=error.get("hint", ""), report=verdict)
+    why = error_of_serve(error, gang.parameters)
+    dead = WorkerDied(why.message + (f"; it said: {said[-1]}" if said else ""), code=why.code, hint=why.hint, report=verdict)
     dead.rank, dead.host, dead.pid = first["rank"], first["host"], first["pid"]
     dead.exit_code, dead.signal, dead.oom = first["exit_code"], first["signal"], first["oom"]
     dead.last_stderr = said

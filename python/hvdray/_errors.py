@@ -35,7 +35,11 @@ class LauncherLost(HvdrayError):
 
 
 class PlacementTimeout(HvdrayError, TimeoutError):
-    """Ray has no slots for the workers, or had none in time."""
+    """There are no slots for the workers, or were none in time."""
+
+
+class JobTimeout(HvdrayError, TimeoutError):
+    """The time of `options`, for the whole job, is up."""
 
 
 class SerializationError(HvdrayError):
@@ -100,12 +104,16 @@ def show_traceback(error: WorkerError) -> None:
 def _combined(cause: Exception, message: str) -> Optional[WorkerError]:
     kind = type(cause)
     try:
-        both = type(f"WorkerError({kind.__name__})", (WorkerError, kind), {"__reduce__": _reduce, "__module__": __name__})
-        error: WorkerError = kind.__new__(both, *cause.args)
+        # An ExceptionGroup has a message that can't be set.
+        members = {"__reduce__": _reduce, "__module__": __name__, "message": ""}
+        both = type(f"WorkerError({kind.__name__})", (WorkerError, kind), members)
+        # MemoryError's own makes none but itself.
+        make = BaseException.__new__ if isinstance(cause, MemoryError) else kind.__new__
+        error: WorkerError = make(both, *cause.args)
         HvdrayError.__init__(error, message)
         error.args = cause.args
         for name in dir(kind):  # what C code keeps, such as errno and filename
-            if not name.startswith("_") and isinstance(inspect.getattr_static(kind, name), _MEMBERS):
+            if not name.startswith("_") and name not in error.__dict__ and isinstance(inspect.getattr_static(kind, name), _MEMBERS):
                 with contextlib.suppress(AttributeError, TypeError):
                     setattr(error, name, getattr(cause, name))
         error.__dict__.update({k: v for k, v in cause.__dict__.items() if k not in error.__dict__})

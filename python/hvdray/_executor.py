@@ -27,7 +27,7 @@ from ._elastic import (
 )
 from ._errors import HvdrayError, StateLost
 from ._kit import BOOTSTRAP, driver_place, kit
-from ._launcher import MAX_BLOB, Gang, Launcher, Ranks
+from ._launcher import MAX_BLOB, PARAMETERS, Gang, Launcher, Ranks
 from ._output import OUTPUTS
 from ._payload import Payload, dumps
 from ._ray_job import check_no_job
@@ -163,6 +163,7 @@ class Executor:
         self._pool = pool
         self._env = checked_env(env)
         self._results = results
+        self._parameters: Mapping[str, str] = PARAMETERS  # of whoever made us, by option
         self._pid = os.getpid()
         self._turn = threading.RLock()  # of calls
         self._is_calling = False  # under it
@@ -325,10 +326,12 @@ class Executor:
         what = checked_call(fn, args, kwargs)
         return self._run_call("run", what, None, self._limits(timeout), callbacks=callbacks)
 
-    def _run_once(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Optional[Mapping[str, Any]]) -> list[Any]:
+    def _run_once(
+        self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Optional[Mapping[str, Any]], timeout: Optional[float]
+    ) -> list[Any]:
         """The only call: a failure need not leave workers that can be used."""
         what = checked_call(fn, args, kwargs)
-        return self._run_call("run", what, None, Limits(self._grace(), is_ended_at_once=True))
+        return self._run_call("run", what, None, self._limits(timeout)._replace(is_ended_at_once=True))
 
     def execute(
         self, fn: Callable[[Any], Any], callbacks: Optional[Callbacks] = None, *, timeout: Optional[float] = None
@@ -473,7 +476,7 @@ class Executor:
             from ._ray_broker import RayBroker
 
             broker = RayBroker(self._uses_current_group)
-        return Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output, words, broker)
+        return Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output, words, broker, self._parameters)
 
     def _place(self) -> Place:
         """Of elastic calls."""

@@ -14,11 +14,11 @@ import socket
 import subprocess
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import __version__
 from ._binary import find_binary
-from ._errors import HvdrayError, LauncherLost, PlacementTimeout
+from ._errors import HvdrayError, JobTimeout, LauncherLost, PlacementTimeout
 from ._messages import Bytes, head_of, parse_head
 from ._output import Output, fill_standard_streams
 from ._slots import Slots
@@ -31,13 +31,26 @@ CREDIT_STEP = 1 << 20
 LARGE = 1 << 20
 HOST_LOST = "HVD-E0205"  # of docs/errors.md
 NO_SLOTS = ("HVD-E0208", "HVD-E0219")
+TIME_UP = "HVD-E0304"
 USAGE = 2  # the exit code
 RESTARTS = ("HVDRAY_MAX_RESTARTS",)  # of jobs; a call is not begun twice
 ELASTIC = ("HVDRAY_MIN_NP", "HVDRAY_MAX_NP", "HVDRAY_HOST_DISCOVERY_SCRIPT")  # of jobs; a call says so itself
 
 Ranks = Union[Sequence[int], str]
 _FILE = re.compile(r"/dev/fd/\d+(?::1:(\d+)|[0-9:]*)")  # of the options, one line; nobody knows it by that name
-_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])")
+_FLAG = re.compile(r"(?<![\w-])(?:--([a-z][a-z0-9-]*[a-z0-9])|-(np)\b)(?: (openssh)\b)?")
+_OF_OPTIONS = re.compile(r"options\['(\w+)'\]")
+# Parameters that are named otherwise than their option: of Executor and Pool.
+PARAMETERS = {
+    "np": "num_workers",
+    "num_proc": "num_workers",
+    "min_np": "min_workers",
+    "max_np": "max_workers",
+    "num_slots": "num_workers_per_host",
+    "cpus_per_slot": "cpus_per_worker",
+    "gpus_per_slot": "gpus_per_worker",
+    "cwd": "working_dir",
+}
 
 OnData = Callable[[int, Any, Any], None]  # worker (the rank, if none is replaced), data, blob
 
@@ -45,8 +58,9 @@ OnData = Callable[[int, Any, Any], None]  # worker (the rank, if none is replace
 class Gang:
     """Its fields change under the launcher's condition."""
 
-    def __init__(self, number: int, on_data: OnData):
+    def __init__(self, number: int, on_data: OnData, parameters: Mapping[str, str] = PARAMETERS):
         self.number = number
+        self.parameters = parameters
         self.on_data = on_data  # called under the condition
         self.workers: list[dict[str, Any]] = []  # once it is ready, by rank
         self.verdict: Optional[dict[str, Any]] = None  # once it has ended
@@ -78,10 +92,12 @@ class Launcher:
         output: str,
         words: Sequence[str] = (),
         broker: "Optional[RayBroker]" = None,
+        parameters: Mapping[str, str] = PARAMETERS,
     ):
         """`options`: of `hvdray run`, with '_' for '-'; they travel by a pipe, so no list of processes shows them.
         `words`: further ones of `hvdray serve`. `broker`: slots come from Ray. It is closed with us, also if we can't begin.
-        Raises HvdrayError. Workers' output goes to `self.output`."""
+        `parameters`: of the caller, by option. Raises HvdrayError. Workers' output goes to `self.output`."""
+        self.parameters = parameters
         self.condition = threading.Condition()
         self.lost: Optional[HvdrayError] = None
         self._gang: Optional[Gang] = None
@@ -180,7 +196,7 @@ class Launcher:
         """Does not wait for it."""
         with self.condition:
             self._gangs += 1
-            gang = self._gang = Gang(self._gangs, on_data)
+            gang = self._gang = Gang(self._gangs, on_data, self.parameters)
         start = {"type": "start", "gang": gang.number, "env": env, "objects": objects, "data": data}
         self._write(start if num_workers is None else {**start, "np": num_workers})
         return gang
@@ -365,7 +381,7 @@ class Launcher:
         gang = self._gang
         if kind == "event":
             if message["event"] == "host_lost" and self._why_host_lost is None:
-                self._why_host_lost = _error_of(message["error"])
+                self._why_host_lost = error_of(message["error"], self.parameters)
             elif message["event"] == "worker_exited" and gang is not None and message["exit_code"] == 0:
                 gang.exited[message["rank"]] = message  # No failure of a job; others are told with the gang's end.
             elif message["event"] == "worker_started" and gang is not None and "worker" in message:
@@ -390,7 +406,7 @@ class Launcher:
             if message["left"] == 0:
                 self.is_warm = self._are_warm
         elif kind == "refused":
-            error = _error_of(message)
+            error = error_of(message, self.parameters)
             if error.code == HOST_LOST and self._why_host_lost is not None:
                 error = self._why_host_lost
             if message["about"] == "start" and gang is not None and not gang.has_ended:
@@ -412,7 +428,7 @@ class Launcher:
             if self.lost is None and not self._is_over:
                 said = self.output.last_lines()
                 if code == USAGE and not self._build:
-                    self._lose(_refusal_of(said, self._options))
+                    self._lose(_refusal_of(said, self._options, self.parameters))
                 else:
                     who = "hvdray serve" if self._build else f"{self._binary} serve"
                     self._lose(LauncherLost(f"{who} has ended: {_how(code)}" + (f"; it said: {said}" if said else "")))
@@ -513,7 +529,7 @@ def _wake(condition: threading.Condition) -> None:
         condition.notify_all()
 
 
-def _refusal_of(said: str, options: bytes) -> HvdrayError:
+def _refusal_of(said: str, options: bytes, parameters: Mapping[str, str]) -> HvdrayError:
     """Of what serve prints if it refuses its options: a message, maybe a code, maybe a hint."""
 
     def name(place: "re.Match[str]") -> str:
@@ -525,17 +541,26 @@ def _refusal_of(said: str, options: bytes) -> HvdrayError:
     message, _, hint = said.partition("\n  hint: ")
     found = re.fullmatch(r"(.*) \[(HVD-E\d{4})\]", message, re.DOTALL)
     message, code = found.groups() if found else (message, "")
-    return HvdrayError(message, code=code, hint=_hint_of(hint).replace("slots come from options", "slots come from hosts"))
+    return HvdrayError(in_python(message, parameters), code=code, hint=in_python(hint, parameters))
 
 
-def _hint_of(text: str) -> str:
-    """With the keys of `options` where serve names flags."""
-    return _FLAG.sub(lambda flag: flag[1].replace("-", "_"), text)
+def in_python(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
+    """With parameters where serve names flags and files of options."""
+
+    def parameter(flag: "re.Match[str]") -> str:
+        option = (flag[1] or flag[2]).replace("-", "_")
+        return parameters.get(option, option) + "=" + (flag[3] or "")
+
+    text = _OF_OPTIONS.sub(lambda key: key[1] if key[1] == "hosts" else parameters.get(key[1], key[0]), text)
+    return _FLAG.sub(parameter, text)
 
 
-def _error_of(told: dict[str, Any]) -> HvdrayError:
-    kind = PlacementTimeout if told["code"] in NO_SLOTS else HvdrayError
-    return kind(told["message"], code=told["code"], hint=_hint_of(told["hint"]))
+def error_of(told: dict[str, Any], parameters: Mapping[str, str], report: Optional[dict[str, Any]] = None) -> HvdrayError:
+    """Of what serve says, or {}."""
+    code = told.get("code", "")
+    kind = PlacementTimeout if code in NO_SLOTS else JobTimeout if code == TIME_UP else HvdrayError
+    message, hint = (in_python(told.get(key) or otherwise, parameters) for key, otherwise in (("message", "the workers have ended"), ("hint", "")))
+    return kind(message, code=code, hint=hint, report=report)
 
 
 def _how(code: int) -> str:

@@ -42,21 +42,22 @@ def run_as_job(
     env: dict[str, str],
     options: dict[str, Any],
     min_workers: Optional[int],
-    grace_s: float,
+    limits: Limits,
+    parameters: Mapping[str, str],
 ) -> list[Any]:
     """Values by rank; of an elastic call, those of its last generation. Raises what docs/python.md says."""
 
     def launch(words: Sequence[str]) -> Launcher:
-        return Launcher(options, [os.path.expanduser(python) if python else "@python", "-c", BOOTSTRAP], "auto", words)
+        return Launcher(options, [os.path.expanduser(python) if python else "@python", "-c", BOOTSTRAP], "auto", words, None, parameters)
 
     if min_workers is None and not any(name in options for name in SLOTS):
         options = {**options, "np": 1}
-    place = Place(launch, min_workers or 1, env, "pickle", lambda: grace_s, None, lambda: DISCOVER_HOSTS_FREQUENCY_SECS, is_on_ray=False)
+    place = Place(launch, min_workers or 1, env, "pickle", lambda: limits.grace_s, None, lambda: DISCOVER_HOSTS_FREQUENCY_SECS, is_on_ray=False)
     what = call_of("run", (func, tuple(args), dict(kwargs or {})), None)
     hosts = ElasticHosts(place)
     kind = FixedCall if min_workers is None else ElasticCall
     try:
-        return kind(hosts, what, Log()).run(Limits(grace_s))
+        return kind(hosts, what, Log()).run(limits)
     finally:
         hosts.close()
 

@@ -8,6 +8,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence
 
+from ._calls import limits_of
 from ._elastic import settle_limits
 from ._errors import WorkerDied, WorkerError
 from ._executor import GRACE_S, Executor, check_mapping, check_number, check_pool, checked_call, checked_env, seconds
@@ -15,6 +16,8 @@ from ._ray_job import asks_for_job, check_alone, run_as_job
 
 if TYPE_CHECKING:
     from ._pool import Pool
+
+PARAMETERS = {"np": "num_proc", "min_np": "min_num_proc", "max_np": "max_num_proc", "slots_per_host": "slots"}  # by option
 
 # Scripts search for this sentence of Horovod's.
 SENTENCE = (
@@ -55,11 +58,12 @@ def run(
     env: Optional[Mapping[str, str]] = None,
     options: Optional[Mapping[str, Any]] = None,
     pool: "Optional[Pool]" = None,
+    timeout: Optional[float] = None,
 ) -> list[Any]:
     """Returns the function's values by rank. A failure ends all workers at once; see docs/python.md for what it raises.
     With `min_num_proc` or `host_discovery_script` it is an elastic job, and returns the values of the first `min_num_proc`
     ranks of its last generation. `pool`: where the workers come from, by default all of its workers; other parameters of hosts and
-    workers must be as the pool has them. Needs no `if __name__ == "__main__"`."""
+    workers must be as the pool has them. `timeout`: seconds, with the start of the workers; then TimeoutError. Needs no `if __name__ == "__main__"`."""
     if hosts and hostfile:
         raise ValueError("Argument hosts and hostfile only allow one provided.")
     if use_gloo and use_mpi:
@@ -74,6 +78,7 @@ def run(
     checked_call(func, args, kwargs, ("func", "args", "kwargs"))
     check_mapping("options", options)
     check_pool(pool)
+    limits_of(0, timeout)
     is_elastic = min_num_proc is not None or bool(host_discovery_script)
     least = (min_num_proc if min_num_proc is not None else num_proc or 1) if is_elastic else None
     if network_interface:
@@ -121,7 +126,7 @@ def run(
                 options[name] = value
         grace_s = seconds(options.get("grace", GRACE_S), GRACE_S)
         with _horovods_words():
-            return run_as_job(func, args, kwargs, executable, checked_env(env), options, least, grace_s)[:least]
+            return run_as_job(func, args, kwargs, executable, checked_env(env), options, least, limits_of(grace_s, timeout), PARAMETERS)[:least]
     has_hosts = bool(hosts) or bool({"hosts", "hostfile", "cluster", "host_discovery_script"} & set(options))
     default = 1 if pool is None and not {"np", "num_proc"} & set(options) else None
     executor = Executor(
@@ -136,10 +141,10 @@ def run(
         options=options,
         pool=pool,
     )
+    executor._parameters = PARAMETERS
     try:
         with _horovods_words():
-            executor.start()
-            return executor._run_once(func, args, kwargs)[:least]
+            return executor._run_once(func, args, kwargs, timeout)[:least]
     finally:
         executor.shutdown()
 

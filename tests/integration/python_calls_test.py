@@ -828,7 +828,7 @@ with hvdray.Executor(1, output="wait") as executor:
 def test_refused_options_have_code_and_hint(programs):
     programs.run("""
 error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, num_proc=4, hosts="localhost:2"))
-assert error.message.startswith("options['np']: Requested more processes (4)") and "HVD" not in error.message, error.message
+assert error.message.startswith("num_proc: Requested more processes (4)") and "HVD" not in error.message, error.message
 assert error.code == "HVD-E0103" and error.hint.startswith("the slots come from hosts"), vars(error)
 error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, options={"grace": 1, "dry_run": True}))
 assert error.message.startswith("options['dry_run'] does not apply"), error.message
@@ -1175,3 +1175,57 @@ for name in "RANK", "HOROVOD_RANK", "MASTER_PORT":
     assert name + " cannot be set" in str(raised(hvdray.HvdrayError, lambda: hvdray.run(names, num_proc=1, env={name: "3"})))
 """, env={"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "no-such-host[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)",
           "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"})
+
+
+# ---- in Python's words
+
+
+def test_run_has_a_timeout(programs):
+    programs.run("""
+began = time.monotonic()
+for more in ({}, {"min_num_proc": 1}, {"num_proc": 2}):
+    error = raised(TimeoutError, lambda: hvdray.run(time.sleep, (100,), timeout=1, **more))
+    assert not isinstance(error, hvdray.HvdrayError), error
+assert hvdray.run(rank, timeout=60) == [0]
+assert "timeout" in str(raised(TypeError, lambda: hvdray.run(rank, timeout="1")))
+""")
+
+
+def test_times_that_are_up_are_timeout_errors_and_hints_name_parameters(programs):
+    programs.run("""
+for call, words in (
+    (lambda: hvdray.run(sleep, options={"timeout": 1}), "raise timeout= (now 1 s)"),
+    (lambda: hvdray.Executor(1, options={"timeout": 1}).run(sleep), "raise timeout= (now 1 s)"),
+    (lambda: hvdray.run(sleep, min_num_proc=1, options={"timeout": 1}), "raise timeout= (now 1 s)"),
+):
+    error = raised(TimeoutError, call)
+    assert isinstance(error, hvdray.HvdrayError) and words in error.hint, error
+error = raised(hvdray.HvdrayError, lambda: hvdray.Executor(3, hosts="localhost:2").start())
+assert error.message.startswith("num_workers: Requested") and error.hint.startswith("the slots come from hosts:"), error
+error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, num_proc=3, hosts="localhost:2"))
+assert error.message.startswith("num_proc: Requested"), error
+class TooFew:
+    def find_available_hosts_and_slots(self): return {"localhost": 1}
+elastic = hvdray.Executor(min_workers=2, hosts=TooFew(), options={"elastic_timeout": 1})
+error = raised(TimeoutError, lambda: elastic.run(rank))
+assert "elastic_timeout= (now 1 s)" in error.hint and "--" not in str(error), error
+""")
+
+
+def test_exceptions_of_memory_and_groups_are_caught_by_their_classes(programs):
+    programs.run("""
+class Mine(MemoryError):
+    def __init__(self, text, size): super().__init__(text, size); self.size = size
+def lack(): raise MemoryError("no room")
+def lack_more(): raise Mine("no room", 7)
+def many(): raise ExceptionGroup("many", [KeyError(1), ValueError(2)])
+for more in ({}, {"min_num_proc": 1}):
+    error = raised(MemoryError, lambda: hvdray.run(lack, **more))
+    assert isinstance(error, hvdray.WorkerError) and "MemoryError: no room" in str(error), error
+    assert raised(Mine, lambda: hvdray.run(lack_more, **more)).size == 7
+import pickle
+assert isinstance(pickle.loads(pickle.dumps(error)), MemoryError)
+if sys.version_info >= (3, 11):
+    error = raised(ExceptionGroup, lambda: hvdray.run(many))
+    assert error.exceptions[1].args == (2,) and "ExceptionGroup: many" in str(error), error
+""")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
 from .._elastic import settle_limits
 from .._errors import HvdrayError
 from .._executor import Callbacks, Executor
+from .._launcher import PARAMETERS as EXECUTORS
 from .._ray_job import check_no_job
 from .._slots import ElasticDriver
 from . import elastic_v2
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from .._pool import Pool
 
 _KEY = secrets.token_bytes(32)
+# By option; those of create_settings() too.
+PARAMETERS = {
+    **EXECUTORS,
+    "start_timeout": "timeout_s",
+    "placement_group_timeout": "placement_group_timeout_s",
+    "blacklist_cooldown_range": "cooldown_range",
+    "network_interfaces": "nics",
+}
 
 
 @dataclass
@@ -203,6 +212,7 @@ class RayExecutor:
         executor = Executor(
             **asked, **self._asked, backend="ray", env=self._env, options=self._options, output=self._output, pool=self._pool
         )
+        executor._parameters = PARAMETERS
         executor._uses_current_group = self._uses_current_group
         executor._discovery_interval = lambda: elastic_v2.DISCOVER_HOSTS_FREQUENCY_SECS
         driver = ElasticDriver(lambda: executor._elastic_call) if self._min_workers is not None else None
