@@ -228,7 +228,8 @@ class ElasticCall:
             except KeyboardInterrupt as why:
                 is_again = isinstance(self._ended_by, KeyboardInterrupt)
                 self._ended_by = why
-                self._kill() if is_again else self._interrupt()
+                # Above, where the next one may come at any moment.
+                self._end_now, self._end_due = self._kill if is_again else self._interrupt, 0.0
 
     def _sleep(self, launcher: Launcher, deadline: Optional[float]) -> None:
         until = [] if deadline is None or self._ended_by is not None else [deadline]

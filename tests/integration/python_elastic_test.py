@@ -328,8 +328,8 @@ def when_there(name, act):
     threading.Thread(target=go, daemon=True).start()
 def stay(name, is_deaf=False):
     if is_deaf: signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)
-    open(f"{name}{rank()}", "w").close()
     try:
+        open(f"{name}{rank()}", "w").close()
         time.sleep(600)
     finally:
         open(f"{name}{rank()} returned", "w").close()
@@ -355,6 +355,17 @@ assert str(error) == "killed, because they did not return: ranks 0, 1", error
 executor._options["grace"] = 600
 when_there("twice", twice)
 assert "killed" in str(raised(KeyboardInterrupt, lambda: executor.run(stay, ["twice", True])))
+def at_once():
+    launcher = executor._elastic_call._launcher
+    stop = launcher.stop
+    def interrupted(*args, **words):
+        launcher.stop = stop
+        interrupt()
+        stop(*args, **words)
+    launcher.stop = interrupted
+    interrupt()
+when_there("at once", at_once)
+assert "killed" in str(raised(KeyboardInterrupt, lambda: executor.run(stay, ["at once", True])))
 executor._options["grace"] = 0.2
 assert executor.run(lambda: 5) == [5, 5]
 when_there("shutdown", executor.shutdown)

@@ -17,8 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using wire::DirectoryEntryKind;
 
-const auto* const kCatalogue =
-    FaultCatalogue::Install("tests/golden/messages/directory_list.txt");
+const auto* const kCatalogue = FaultCatalogue::Install("tests/golden/messages/directory_list.txt");
 
 class DirectoryListTest : public testing::Test {
  protected:
