@@ -243,8 +243,11 @@ def memory_of(pid):
 
 
 def test_wrong_results_are_counted_named_and_the_exit_code(hvdray, tmp_path):
-    """The ranks' data is overwritten while it is in their common memory, as by a machine that is broken."""
-    job = hvdray.start("bench", "-np", 3, "--backend", "shm", "-b", "256K", "-e", "1M", "-n", 100, "--json", "bench.json", cwd=tmp_path)
+    """The ranks' data is overwritten while it is in their common memory, as by a machine that is broken.
+
+    One call of each row is checked: it has to last, so that none of them is over between two turns of this process."""
+    job = hvdray.start("bench", "-np", 3, "--backend", "shm", "-b", "256K", "-e", "32M", "-w", 0, "-n", 1, "--json", "bench.json",
+                       cwd=tmp_path)
     memory = job.wait_for(lambda: memory_of(ranks_of(job, 3)[0]), what="the ranks' memory")
     junk = os.urandom(2 << 20)
     while job.process.poll() is None:
