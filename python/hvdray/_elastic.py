@@ -75,8 +75,12 @@ def call_of(do: str, what: Any, executable: Optional[Executable]) -> Payload:
     """Of fn(*args, **kwargs), or, to execute, of fn(object); `executable` says how each worker makes one. Raises
     SerializationError."""
     if do == "run":
-        return dumps((*what, None), CALL)
-    return dumps((what, (), {}, executable) if executable is not None else (what, (None,), {}, None), CALL)
+        payload = dumps((*what, None), CALL)
+    else:
+        payload = dumps((what, (), {}, executable) if executable is not None else (what, (None,), {}, None), CALL)
+    if payload.scattered:
+        raise ValueError("elastic calls take nothing that is scattered: their workers come and go")
+    return payload
 
 
 class ElasticHosts:
@@ -113,6 +117,7 @@ class ElasticCall:
         self._payload = payload
         self._answers: dict[int, Answer] = {}  # by worker
         self._launcher: Optional[Launcher] = None
+        self._finder: Optional[Finder] = None
         self._gang: Optional[Gang] = None
         self._ended_by: Optional[BaseException] = None
         self._end_now: Optional[Callable[[], None]] = None  # what is to be done next for that
@@ -126,7 +131,7 @@ class ElasticCall:
         try:
             launcher = self._launcher = self._hosts.take()
             if place.discovery is not None:
-                finder = Finder(launcher, place.discovery, place.interval)
+                finder = self._finder = Finder(launcher, place.discovery, place.interval, place.is_on_ray)
                 finder.start()
             gang = self._begin(launcher)
             self._wait(launcher, gang, limits.deadline)
@@ -300,6 +305,8 @@ class ElasticCall:
             error = died(gang)
             if error.code == NO_CAPACITY:
                 error.message = _no_capacity(self._place.min_workers) + error.message
+                if self._finder is not None and self._finder.strangers:
+                    error.message += "; " + _strange(self._finder.strangers)
             return error
         raised = error_of(answer, first["rank"], first["host"], first["pid"], self._wants_json)
         raised.code = verdict["exit"]["error"]["code"]
@@ -339,7 +346,9 @@ class ElasticCall:
 class Finder:
     """Asks a Discovery again and again, and tells what it finds. Its exceptions are printed once; the last list holds."""
 
-    def __init__(self, launcher: Launcher, discovery: Discovery, interval: Callable[[], float]):
+    def __init__(self, launcher: Launcher, discovery: Discovery, interval: Callable[[], float], is_on_ray: bool):
+        self.strangers: list[str] = []  # that were found, and are no nodes of Ray
+        self._is_on_ray = is_on_ray
         self._launcher = launcher
         self._discovery = discovery
         self._interval = interval
@@ -370,21 +379,31 @@ class Finder:
             if found != self._told and not self._is_over.is_set():
                 self._told = found
                 self._launcher.tell_hosts(found)
+            if self._is_on_ray:
+                from ._ray_broker import strangers
+
+                self.strangers = strangers(host for host, slots in hosts.items() if int(slots) > 0)
+                if self.strangers:
+                    self._say(f"host discovery: {_strange(self.strangers)}", "")
         except Exception as error:
             self._say(f"host discovery: {type(error).__name__}: {error}")
         refused = self._launcher.refused_hosts
         if refused is not None:
             self._say(f"host discovery: {refused.message}")
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, holds: str = "; the hosts known before stay") -> None:
         if text in self._said or self._is_over.is_set():
             return
         self._said.add(text)
-        print(f"hvdray: {text}; the hosts known before stay", file=sys.stderr, flush=True)
+        print(f"hvdray: {text}{holds}", file=sys.stderr, flush=True)
 
 
 def _host_text(host: str, slots: int) -> str:
     return f"[{host}]:{slots}" if ":" in host and not host.startswith("[") else f"{host}:{slots}"
+
+
+def _strange(hosts: Sequence[str]) -> str:
+    return f"{', '.join(hosts)} {'is no node' if len(hosts) == 1 else 'are no nodes'} of the Ray cluster"
 
 
 def _no_capacity(least: int) -> str:

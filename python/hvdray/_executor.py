@@ -30,6 +30,8 @@ from ._kit import BOOTSTRAP, driver_place, kit
 from ._launcher import MAX_BLOB, PARAMETERS, Gang, Launcher, Ranks
 from ._output import OUTPUTS
 from ._payload import Payload, dumps
+from ._scatter import Scattered
+from ._tasks import Tasks
 from ._ray_job import check_no_job
 
 if TYPE_CHECKING:
@@ -171,6 +173,7 @@ class Executor:
         self._gang: Optional[Gang] = None
         self._kit = 0
         self._size = 0  # of the last gang
+        self._tasks = Tasks(self)
         self._call: Optional[Call] = None
         self._calls = 0
         self._executable: Optional[tuple[Any, tuple[Any, ...], dict[str, Any]]] = None
@@ -300,7 +303,39 @@ class Executor:
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
+        if kind is None:
+            self._tasks.wait()
         self.shutdown()
+
+    @property
+    def num_workers(self) -> Optional[int]:
+        """None: as many as there will be slots."""
+        if self._size or self._np:
+            return self._size or self._np
+        options = self._options
+        if options.get("num_hosts") is not None:
+            return int(options["num_hosts"] * options["num_slots"])
+        return next((int(options[name]) for name in ("np", "num_proc", "min_np") if options.get(name) is not None), None)
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    def place_text(self) -> str:
+        """How many workers, and where."""
+        number = len(self.workers) or self.num_workers
+        count = "workers of all slots" if number is None else f"{number} worker{'s' * (number != 1)}"
+        hosts = ", ".join(dict.fromkeys(worker["host"] for worker in self.workers)) or ("Ray" if self._is_on_ray else self._options.get("hosts", ""))
+        return f"{count} on {hosts}" if hosts else count
+
+    def __repr__(self) -> str:
+        if self._is_over:
+            state = "shut down"
+        elif self._is_calling:
+            state = "in a call"
+        else:
+            state = "idle" if self.workers else "workers gone" if self._size else "not started"
+        return f"<hvdray.{type(self).__name__}: {self.place_text()}, {state}>"
 
     @property
     def workers(self) -> list[dict[str, Any]]:
@@ -319,11 +354,22 @@ class Executor:
         kwargs: Optional[Mapping[str, Any]] = None,
         callbacks: Optional[Callbacks] = None,
         *,
+        per_rank: Optional[Sequence[Any]] = None,
         timeout: Optional[float] = None,
     ) -> list[Any]:
         """fn(*args, **kwargs) on all workers; the values by rank. Each of `callbacks` is called here, by the thread that
-        waits, with each value that a worker logs (hvdray.ray.ray_logger)."""
-        what = checked_call(fn, args, kwargs)
+        waits, with each value that a worker logs (hvdray.ray.ray_logger). `per_rank`: for each rank, what comes behind `args`: a tuple
+        of arguments, or one that is no tuple."""
+        what: Any = checked_call(fn, args, kwargs)
+        if per_rank is not None:
+            if isinstance(per_rank, (str, bytes)) or not isinstance(per_rank, Collection):
+                raise TypeError(f"per_rank must be a list with the arguments of each rank, not {type(per_rank).__name__}")
+            if self._min_workers is not None:
+                raise NotImplementedError("elastic calls have no arguments per rank: ranks come and go")
+            if self.num_workers not in (None, len(per_rank)):
+                raise ValueError(f"per_rank has arguments for {len(per_rank)} ranks, and there are {self.num_workers} workers")
+            rows = [one if isinstance(one, tuple) else (one,) for one in per_rank]
+            what = [dumps((what[0], (*what[1], *row), what[2]), ["fn", f"(*args, *per_rank[{rank}])", "kwargs"]) for rank, row in enumerate(rows)]
         return self._run_call("run", what, None, self._limits(timeout), callbacks=callbacks)
 
     def _run_once(
@@ -366,19 +412,46 @@ class Executor:
 
         def go() -> None:
             try:
-                self._run_call("run", payload, None, self._limits(None), lambda rank, value: futures[rank].set_result(value))
+                with self._turn:  # Until then they can be cancelled.
+                    if any([future.set_running_or_notify_cancel() for future in futures]):
+                        self._run_call("run", payload, None, self._limits(None), on_value)
             except BaseException as error:
                 for future in futures:
                     if not future.done():
                         future.set_exception(error)
 
-        for future in futures:
-            future.set_running_or_notify_cancel()
+        def on_value(rank: int, value: Any) -> None:
+            if not futures[rank].cancelled():
+                futures[rank].set_result(value)
+
         threading.Thread(target=go, name="hvdray run_remote", daemon=True).start()
         return futures
 
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "concurrent.futures.Future[Any]":
+        """fn(*args, **kwargs) on one worker, the next that is free, as a concurrent.futures.Executor does. Other calls wait until all
+        that is submitted has ended. A worker that dies fails all of it."""
+        self._check_tasks()
+        return self._tasks.submit(*checked_call(fn, args, kwargs))
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: Optional[float] = None, chunksize: int = 1) -> Iterator[Any]:
+        """As of a concurrent.futures.Executor: the values of fn for each, in order, from as many workers as there are."""
+        self._check_tasks()
+        return self._tasks.map(checked_call(fn)[0], iterables, timeout, chunksize)
+
+    def scatter(self, value: Any) -> Scattered:
+        """For several calls that use a large value: as an argument, or in a closure, it is the value on workers, and goes to each
+        host once."""
+        return Scattered(dumps(value, ["value"]))
+
+    def _check_tasks(self) -> None:
+        if self._min_workers is not None:
+            raise NotImplementedError("elastic workers take one call at a time, all of them")
+        self._check_process()
+        self._check_over()
+
     def interrupt(self) -> None:
         """From another thread: the call that waits ends as with Ctrl-C."""
+        self._tasks.interrupt()
         launcher, call, elastic = self._launcher, self._call, self._elastic_call
         if elastic is not None:
             elastic.interrupt(KeyboardInterrupt())
@@ -473,9 +546,12 @@ class Executor:
     def _launch(self, words: Sequence[str] = ()) -> Launcher:
         broker = None
         if self._is_on_ray:
-            from ._ray_broker import RayBroker
+            from ._ray_broker import RayBroker, check_room, current_group, variables
 
+            if not (self._uses_current_group and current_group()):
+                check_room(self._options)
             broker = RayBroker(self._uses_current_group)
+            self._env.update({name: value for name, value in variables().items() if name not in self._env})
         return Launcher(self._options, [self._python, "-c", BOOTSTRAP], self._output, words, broker, self._parameters)
 
     def _place(self) -> Place:
@@ -509,9 +585,12 @@ class Executor:
         if self._pool is not None and modules:
             self._pool.learn(modules, self._env)
 
-    def _next_call(self, ranks: Sequence[int]) -> Call:
+    def _next_number(self) -> int:
         self._calls += 1
-        self._call = Call(self._calls, ranks, wants_json=self._results == "json")
+        return self._calls
+
+    def _next_call(self, ranks: Sequence[int]) -> Call:
+        self._call = Call(self._next_number(), ranks, wants_json=self._results == "json")
         return self._call
 
     def _run_call(
@@ -536,14 +615,25 @@ class Executor:
                     return self._elastic_call.run(limits)
                 finally:
                     self._elastic_call = None
-            payload = what if isinstance(what, Payload) else dumps(what, CALL if do == "run" else CALL[:1])
-            if self._launcher is not None and self._gang is not None and self._gang.is_given_up:
-                self._wait_for_end(self._launcher, self._gang)
-            if not self._is_alive():
-                if self._executable is not None:
-                    raise StateLost("the workers and their objects are gone", hint="restart() makes new ones")
-                self._begin(deadline)
+            payload = what if isinstance(what, (Payload, list)) else dumps(what, CALL if do == "run" else CALL[:1])
+            self._need_gang(deadline)
             return self._perform(do, payload, ranks, limits, on_value, callbacks)
+
+    def _need_gang(self, deadline: Optional[float]) -> None:
+        if self._launcher is not None and self._gang is not None and self._gang.is_given_up:
+            self._wait_for_end(self._launcher, self._gang)
+        if not self._is_alive():
+            if self._executable is not None:
+                raise StateLost("the workers and their objects are gone", hint="restart() makes new ones")
+            self._begin(deadline)
+
+    @contextlib.contextmanager
+    def _gang_for_tasks(self) -> Iterator[tuple[Launcher, Gang]]:
+        with self._own_turn(self._limits(None)):
+            self._need_start()
+            self._need_gang(None)
+            assert self._launcher is not None and self._gang is not None
+            yield self._launcher, self._gang
 
     @contextlib.contextmanager
     def _own_turn(self, limits: Limits) -> Iterator[None]:
@@ -569,7 +659,7 @@ class Executor:
     def _perform(
         self,
         do: str,
-        payload: Payload,
+        payload: Union[Payload, list[Payload]],
         ranks: Optional[Sequence[int]],
         limits: Limits,
         on_value: Optional[Callable[[int, Any], None]] = None,
@@ -580,30 +670,60 @@ class Executor:
         call = self._next_call(ranks if ranks is not None else range(len(gang.workers)))
         with launcher.condition:
             gang.on_data = call.on_data
-        head: dict[str, Any] = {"call": call.number, "do": do, "sizes": payload.sizes, "logs": bool(callbacks)}
+        head: dict[str, Any] = {"call": call.number, "do": do, "logs": bool(callbacks)}
         if self._pool is not None and self._pool.wants_modules:
             head["modules"] = True
         call.log = Log(callbacks)
-        to: Ranks = "all" if ranks is None else list(ranks)
         call.on_value = on_value
-        shared = 0
-        if payload.total > MAX_BLOB:
-            shared = head["object"] = launcher.next_object()
-            try:
-                launcher.put(shared, payload.parts)
-            except BaseException:
-                # No worker knows of the call. Its bytes are still on their way, and then of no use.
-                self._call = None
-                threading.Thread(target=launcher.drop, args=(shared,), name="hvdray drop", daemon=True).start()
-                raise
+        posts: list[tuple[Ranks, Payload]] = [("all" if ranks is None else list(ranks), payload)] if isinstance(payload, Payload) else []
+        if isinstance(payload, list):
+            if len(payload) != len(gang.workers):
+                raise ValueError(f"per_rank has arguments for {len(payload)} ranks, and there are {len(gang.workers)} workers")
+            posts = [([rank], part) for rank, part in enumerate(payload)]
         try:
-            launcher.send(gang, to, [shared] if shared else [], head, [] if shared else payload.parts)
-        except KeyboardInterrupt as why:
-            call.interrupt(why)
+            shared = self._post(launcher, gang, posts, head, call.interrupt)
+        except BaseException:
+            self._call = None  # No worker knows of it.
+            raise
         call.wait(launcher, gang, limits)
-        if shared and launcher.lost is None:
-            launcher.drop(shared)
+        for number in shared if launcher.lost is None else ():
+            launcher.drop(number)
         return self._settle(call, launcher, gang)
+
+    def _post(
+        self,
+        launcher: Launcher,
+        gang: Gang,
+        posts: Sequence[tuple[Ranks, Payload]],
+        head: dict[str, Any],
+        on_interrupt: Callable[[BaseException], None],
+    ) -> list[int]:
+        """Sends one call to some ranks each. Returns the objects that it needs."""
+        objects = [launcher.next_object() if payload.total > MAX_BLOB else 0 for _, payload in posts]
+        shared = list(filter(None, objects))
+        scattered = []
+        try:
+            for number, (to, payload) in zip(objects, posts):
+                ranks = list(range(len(gang.workers))) if isinstance(to, str) else list(to)
+                scattered.append([handle.on(launcher, gang, ranks) for handle in payload.scattered])
+                if number:
+                    launcher.put(number, payload.parts)
+        except BaseException:
+            # The bytes are still on their way, and then of no use.
+            threading.Thread(target=lambda: list(map(launcher.drop, shared)), name="hvdray drop", daemon=True).start()
+            raise
+        for number, (to, payload), values in zip(objects, posts, scattered):
+            own: dict[str, Any] = {**head, "sizes": payload.sizes}
+            if number:
+                own["object"] = number
+            if values:
+                own["scattered"] = [told for told, _ in values]
+            needed = [lacking for _, lacks in values for lacking in lacks]
+            try:
+                launcher.send(gang, to, [*needed, number] if number else needed, own, [] if number else payload.parts)
+            except KeyboardInterrupt as why:
+                on_interrupt(why)
+        return shared
 
     def _settle(self, call: Call, launcher: Launcher, gang: Gang) -> list[Any]:
         try:

@@ -286,6 +286,11 @@ class Launcher:
             self._broker.close()
 
     @property
+    def is_over(self) -> bool:
+        """It has been closed, or is being so."""
+        return self._is_over
+
+    @property
     def is_usable(self) -> bool:
         """It can start a gang: it lives, and so do its hosts."""
         return self.lost is None and self._why_host_lost is None

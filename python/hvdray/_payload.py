@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import sys
+import threading
 from collections import ChainMap
 from pickle import PickleBuffer
 from pickle import loads as _unpickle  # as it was when we came: a program may replace that of the module
@@ -27,6 +28,7 @@ class Payload(NamedTuple):
     sizes: list[int]
     parts: list[Bytes]  # padded: as they follow each other
     total: int
+    scattered: Sequence[Any] = ()  # values of executors' scatter() that are meant in it
 
 
 def the_cloudpickle() -> Any:
@@ -38,8 +40,18 @@ def the_cloudpickle() -> Any:
     return cloudpickle
 
 
-@functools.lru_cache(maxsize=None)
+class RaysReference(TypeError):
+    """It names a value or an actor to processes of its own job of Ray alone, which workers are not in."""
+
+
 def _pickler() -> Any:
+    ray = sys.modules.get("ray")
+    kinds = (getattr(ray, "ObjectRef", None), getattr(ray, "ObjectRefGenerator", None), getattr(getattr(ray, "actor", None), "ActorHandle", None))
+    return _pickler_without(tuple(kind for kind in kinds if kind is not None))
+
+
+@functools.lru_cache(maxsize=None)
+def _pickler_without(kinds: tuple[type, ...]) -> Any:
     """cloudpickle's, which leaves code the name of its file: tracebacks of workers say where a line is, and show it where
     they find the file. cloudpickle 3.1 puts another name there."""
     cloudpickle = the_cloudpickle()
@@ -49,7 +61,10 @@ def _pickler() -> Any:
         make, args = reduce(code)
         return make, tuple(code.co_filename if arg == "<dynamic-code>" else arg for arg in args)
 
-    table = ChainMap({CodeType: reduce_code}, cloudpickle.Pickler.dispatch_table)
+    def refuse(reference: Any) -> Any:
+        raise RaysReference(f"an {type(reference).__name__} of Ray means nothing outside of this program's job")
+
+    table = ChainMap({CodeType: reduce_code, **{kind: refuse for kind in kinds}}, cloudpickle.Pickler.dispatch_table)
     return type("Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})
 
 
@@ -57,6 +72,8 @@ def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside
     """For an error: `names`, what to call the value, or the items of a tuple, and `way_out`, for an object of a class {}.
     Raises SerializationError."""
     buffers: list[PickleBuffer] = []
+    scattered: list[Any] = []
+    _noted.scattered = scattered
 
     def stays_within(buffer: PickleBuffer) -> bool:
         if buffer.raw().nbytes < SMALL:
@@ -73,6 +90,8 @@ def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside
         parts += [buffer.raw() for buffer in buffers]
     except Exception as error:
         raise _explained(value, names, error, way_out) from error
+    finally:
+        _noted.scattered = None
     sizes = [len(part) for part in parts]
     padded: list[Bytes] = []
     for part in parts[:-1]:
@@ -80,7 +99,7 @@ def dumps(value: Any, names: Sequence[str], way_out: str = "create the {} inside
         if len(part) % ALIGNMENT:
             padded.append(bytes(ALIGNMENT - len(part) % ALIGNMENT))
     padded.append(parts[-1])
-    return Payload(sizes, padded, sum(len(part) for part in padded))
+    return Payload(sizes, padded, sum(len(part) for part in padded), scattered)
 
 
 def loads(sizes: Any, content: Any) -> Any:
@@ -96,6 +115,22 @@ def loads(sizes: Any, content: Any) -> Any:
         parts.append(view[begin : begin + size])
         begin = min(begin + size + -size % ALIGNMENT, len(view))
     return _unpickle(parts[0], buffers=parts[1:])
+
+
+_noted = threading.local()
+
+
+def note_scattered(handle: Any) -> None:
+    """While it is pickled. Raises TypeError elsewhere."""
+    if getattr(_noted, "scattered", None) is None:
+        raise TypeError("what is scattered goes with the calls of its executor only")
+    if handle not in _noted.scattered:
+        _noted.scattered.append(handle)
+
+
+def call_each(fn: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """On a worker."""
+    return [fn(*args) for args in calls]
 
 
 def ship(module: ModuleType) -> None:
@@ -119,6 +154,8 @@ def _explained(value: Any, names: Sequence[str], error: Exception, way_out: str)
     failed = [(part, name, why) for part, name in zip(values, names) if (why := _error_of(part)) is not None]
     part, name, why = failed[0] if failed else (value, " ".join(names), error)
     path, culprit, why = _blame(part, name, why, depth=0, seen=set())
+    if isinstance(why, RaysReference):
+        way_out = "pass the value: ray.get() it first" if type(culprit).__name__ == "ObjectRef" else "name the actor, and ray.get_actor() it there"
     return SerializationError(f"{path} can't be pickled: {why}", hint=way_out.format(type(culprit).__name__))
 
 
@@ -136,9 +173,8 @@ def _blame(value: Any, name: str, error: Exception, depth: int, seen: set[int]) 
 
 
 def _error_of(value: Any) -> Optional[Exception]:
-    cloudpickle = the_cloudpickle()
     try:
-        cloudpickle.CloudPickler(io.BytesIO(), protocol=5, buffer_callback=lambda _: None).dump(value)
+        _pickler()(io.BytesIO(), protocol=5, buffer_callback=lambda _: None).dump(value)
     except Exception as error:
         return error
     return None

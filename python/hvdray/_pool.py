@@ -10,8 +10,9 @@ import re
 import threading
 import time
 import weakref
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 from ._calls import limits_of
 from ._errors import HvdrayError
@@ -68,6 +69,7 @@ class Pool:
         self._env = dict(self.base.env)  # of the gangs that the hosts are warm for
         self._lock = threading.RLock()
         self._user: Optional[Executor] = None
+        self._own: Optional[Executor] = None  # of submit() and map()
         self._launcher: Optional[Launcher] = None
         self._kit = 0
         self._is_over = False
@@ -120,7 +122,33 @@ class Pool:
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
+        if kind is None and self._own is not None:
+            self._own._tasks.wait()
         self.close()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """As of an Executor, on all workers of the pool, which keeps them for the next one until another executor wants them."""
+        return self._executor().submit(fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: Optional[float] = None, chunksize: int = 1) -> Iterator[Any]:
+        return self._executor().map(fn, *iterables, timeout=timeout, chunksize=chunksize)
+
+    def _executor(self) -> Executor:
+        with self._lock:
+            self._check_over()
+            if self._own is None or self._own.is_over:
+                self._own = Executor(pool=self)
+            return self._own
+
+    @property
+    def num_workers(self) -> Optional[int]:
+        """None: as many as there will be slots."""
+        return self.base.num_workers
+
+    def __repr__(self) -> str:
+        imports = f", with {', '.join(self._modules[:3])}{', …' * (len(self._modules) > 3)} imported" if self._modules else ""
+        state = "closed" if self._is_over else "in use" if self._user is not None else "free"
+        return f"<hvdray.Pool: {self.base.place_text()}{imports}, {state}>"
 
     @property
     def is_on_ray(self) -> bool:
@@ -132,6 +160,8 @@ class Pool:
         """The launcher, and the number of the kit there. Again, for a further gang of that executor. Raises HvdrayError."""
         with self._lock:
             self._check_over()
+            if self._own is not None and self._user is self._own is not user and not self._own._tasks.are_there:
+                self._own.shutdown()
             if self._user not in (None, user):
                 raise HvdrayError("the pool is in use by another executor", hint="shutdown() that one first, or make another Pool")
             self._connect()
@@ -180,6 +210,7 @@ class Pool:
             self.discard(self._launcher)
         if self._launcher is None:
             self._launcher, self._kit = self.base._launch(), 0
+            self._env = {**self.base.env, **self._env}  # On Ray, more variables.
             if self._modules:
                 self._warm(self._launcher)
 

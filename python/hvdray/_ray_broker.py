@@ -10,9 +10,9 @@ import secrets
 import socket
 import threading
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, Mapping
 
-from ._errors import HvdrayError
+from ._errors import HvdrayError, PlacementTimeout
 from ._output import fill_standard_streams
 
 END_S = 10.0  # for Ray to take actors and groups back
@@ -35,6 +35,41 @@ def the_ray() -> ModuleType:
 def current_group() -> Any:
     """The placement group that this process is in; None: in none. Raises HvdrayError."""
     return the_ray().util.get_current_placement_group()
+
+
+def variables() -> dict[str, str]:
+    """With which a function that uses Ray on a worker joins this cluster, and starts none of its own."""
+    names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    known = {name: os.environ[name] for name in names if name in os.environ}
+    return {"RAY_ADDRESS": the_ray().get_runtime_context().gcs_address, **known}
+
+
+def strangers(hosts: Iterable[str]) -> list[str]:
+    """Those that are no living node of the cluster."""
+    known = {name for node in the_ray().nodes() if node["Alive"] for name in node["Resources"]}
+    return [host for host in hosts if f"node:{host}" not in known]
+
+
+def check_room(options: Mapping[str, Any]) -> None:
+    """Raises PlacementTimeout at once for what no node of the cluster could ever hold, unless it may get others."""
+    ray = the_ray()
+    slots = options.get("num_slots", 1) if "num_hosts" in options else 1
+    wanted = {"CPU": options.get("cpus_per_slot", 1) * slots, "GPU": options.get("gpus_per_slot", 1) * slots}
+    if not options.get("use_gpu"):
+        del wanted["GPU"]
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(all(node.get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes) or _may_grow(ray):
+        return
+    text = " and ".join(f"{amount:g} {name}" for name, amount in wanted.items())
+    raise PlacementTimeout(f"no node of the Ray cluster has {text}, which {'a host' if slots > 1 else 'a worker'} needs", code="HVD-E0219",
+                           hint="request less, or add nodes: ray.cluster_resources() shows what there is")
+
+
+def _may_grow(ray: Any) -> bool:
+    """An autoscaler that only observes names the type of each node after the node's id. Unknown: it may."""
+    told = ray.experimental.internal_kv._internal_kv_get(b"__autoscaling_status")
+    types = (json.loads(told).get("autoscaler_report") or {}).get("node_type_mapping") if told else None
+    return not isinstance(types, dict) or any(kind != f"node_{node}" for node, kind in types.items())
 
 
 class RayBroker:

@@ -50,6 +50,7 @@ def run_as_job(
     def launch(words: Sequence[str]) -> Launcher:
         return Launcher(options, [os.path.expanduser(python) if python else "@python", "-c", BOOTSTRAP], "auto", words, None, parameters)
 
+    env = {"RAY_ADDRESS": "auto", **env}  # A function that uses Ray joins the node's, and starts none of its own.
     if min_workers is None and not any(name in options for name in SLOTS):
         options = {**options, "np": 1}
     place = Place(launch, min_workers or 1, env, "pickle", lambda: limits.grace_s, None, lambda: DISCOVER_HOSTS_FREQUENCY_SECS, is_on_ray=False)

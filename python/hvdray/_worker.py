@@ -78,6 +78,7 @@ class Worker:
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
         self._executable: Any = None
+        self.scattered: dict[int, Any] = {}  # by key
         self._identity = identity_of(channel)
         self._modules: dict[str, Any] = {}  # the kit's, once they are all there
         self._handlers = Handlers(self.on_interrupt, self.on_raising_handler)
@@ -241,6 +242,9 @@ class Worker:
             _take_place(call)
             if do == "begin":
                 return None
+        for key, number, sizes in call.get("scattered", ()):
+            if number in self._objects:
+                self.scattered[key] = loads(sizes, self._content_of({"object": number}, bytearray()))
         what = loads(call["sizes"], content)
         del content
         if do == "once":

@@ -212,7 +212,7 @@ def test_too_few_slots_end_the_call_with_horovods_sentence(programs):
     programs.run("""
 error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, min_num_proc=3, max_num_proc=4, host_discovery_script="echo localhost:1",
                                                       options={"elastic_timeout": 0.3}))
-assert error.code == "HVD-E0208" and type(error) is hvdray.HvdrayError, error
+assert error.code == "HVD-E0208" and type(error) is hvdray.PlacementTimeout, error
 assert "Please check that you have enough resources to run at least 3 Horovod processes." in error.message, error
 error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, host_discovery_script="exit 3"))
 assert "discovery" in str(error) and "3" in str(error), error

@@ -229,3 +229,68 @@ until(lambda: not living())
     os.kill(job.process.pid if victim == "program" else serve, signal.SIGKILL)
     assert job.wait(120).code == (-signal.SIGKILL if victim == "program" else 0), job.errors
     wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all")
+
+
+def test_a_function_that_uses_ray_joins_the_programs_cluster(programs):
+    programs.run("""
+@ray.remote(num_cpus=0)
+class Counter:
+    def up(self): return 41
+counter = Counter.options(name="counter", namespace="shared").remote()
+@ray.remote(num_cpus=0)
+def double(x): return 2 * x
+def use():
+    import ray
+    seen = len(ray.nodes()), ray.get(double.remote(4)), ray.get(ray.get_actor("counter", namespace="shared").up.remote())
+    ray.shutdown()
+    return seen
+nodes = len(ray.nodes())
+with RayExecutor(settings(), num_workers=2) as executor:
+    executor.start()
+    assert executor.run(use) == [(nodes, 8, 41)] * 2
+with hvdray.Executor(min_workers=1, max_workers=1) as executor:
+    assert executor.run(use) == [(nodes, 8, 41)]
+""")
+
+
+def test_references_of_ray_are_refused_by_their_path_before_anything_is_sent(programs):
+    programs.run("""
+ref = ray.put(3)
+@ray.remote(num_cpus=0)
+class Counter: pass
+counter = Counter.remote()
+class Holder:
+    def __init__(self, what): self.what = what
+executor = hvdray.Executor(1)
+executor.start()
+pids = executor.run(os.getpid)
+for call, path in (
+    (lambda: executor.run(print, (ref,)), "args[0]"),
+    (lambda: executor.run(print, (), {"x": {"a": [counter]}}), "kwargs['x']['a'][0]"),
+    (lambda: executor.run(lambda: ref), "fn.__globals__['ref']"),
+    (lambda: executor.execute(lambda _, kept=Holder(counter): kept), "fn.__defaults__[0].what"),
+    (lambda: executor.run_remote(print, (ref,)), "args[0]"),
+    (lambda: hvdray.Executor(1).start(Holder, [ref]), "executable_args[0]"),
+    (lambda: hvdray.run(print, (ref,)), "args[0]"),
+):
+    error = raised(hvdray.SerializationError, call)
+    assert error.message.startswith(path + " can't be pickled: an ") and "of Ray" in error.message, error
+error = raised(hvdray.SerializationError, lambda: executor.run(lambda: __import__("ray").put(3)))
+assert "ObjectRef of Ray" in str(error) and executor.run(os.getpid) == pids, error
+executor.shutdown()
+""")
+
+
+def test_what_no_node_has_is_refused_at_once_and_strangers_are_named(programs):
+    result = programs.run("""
+for more in ({"use_gpu": True, "gpus_per_worker": 64}, {"cpus_per_worker": 64}, {"num_hosts": 1, "num_workers_per_host": 64}):
+    executor = hvdray.Executor(None if "num_hosts" in more else 1, backend="ray", options={"placement_group_timeout": "1h"}, **more)
+    error = raised(hvdray.PlacementTimeout, executor.start)
+    assert error.code == "HVD-E0219" and "64" in str(error), error
+class Found:
+    def find_available_hosts_and_slots(self): return {ray.nodes()[0]["NodeManagerAddress"]: 1, "10.9.9.9": 1}
+executor = hvdray.Executor(min_workers=2, hosts=Found(), options={"elastic_timeout": 2})
+error = raised(TimeoutError, lambda: executor.run(rank))
+assert "10.9.9.9 is no node of the Ray cluster" in str(error), error
+""")
+    assert "10.9.9.9 is no node of the Ray cluster" in result.errors

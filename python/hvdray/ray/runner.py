@@ -7,9 +7,10 @@ import os
 import secrets
 import threading
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from .._elastic import settle_limits
 from .._errors import HvdrayError
@@ -237,10 +238,29 @@ class RayExecutor:
         kwargs: Optional[Mapping[str, Any]] = None,
         callbacks: Optional[Callbacks] = None,
         *,
+        per_rank: Optional[Sequence[Any]] = None,
         timeout: Optional[float] = None,
     ) -> list[Any]:
-        """fn(*args, **kwargs) on all workers; the values by rank."""
-        return self._started().run(fn, args, kwargs, callbacks, timeout=timeout)
+        """fn(*args, **kwargs) on all workers; the values by rank. `per_rank`: as of Executor."""
+        return self._started().run(fn, args, kwargs, callbacks, per_rank=per_rank, timeout=timeout)
+
+    @property
+    def num_workers(self) -> Optional[int]:
+        return self._executor.num_workers if self._executor is not None else self._num_workers
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """fn(*args, **kwargs) on the next worker that is free."""
+        return self._started().submit(fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: Optional[float] = None, chunksize: int = 1) -> Iterator[Any]:
+        return self._started().map(fn, *iterables, timeout=timeout, chunksize=chunksize)
+
+    def scatter(self, value: Any) -> Any:
+        """For several calls: goes to each node once."""
+        return self._started().scatter(value)
+
+    def __repr__(self) -> str:
+        return f"<hvdray.ray.{type(self).__name__}: {repr(self._executor)[1:-1] if self._executor else 'not started, or shut down'}>"
 
     def execute(
         self, fn: Callable[[Any], Any], callbacks: Optional[Callbacks] = None, *, timeout: Optional[float] = None
