@@ -29,6 +29,7 @@ from ._errors import HvdrayError, StateLost
 from ._kit import BOOTSTRAP, driver_place, kit
 from ._launcher import MAX_BLOB, PARAMETERS, Gang, Launcher, Ranks
 from ._output import OUTPUTS
+from ._memory import place
 from ._payload import Payload, dumps
 from ._scatter import Scattered
 from ._tasks import Tasks
@@ -502,6 +503,7 @@ class Executor:
             "do": "begin",
             **driver_place(self._is_on_ray),
             "results": self._results,
+            "sees": place(),
         }
         launcher = self._launcher
 

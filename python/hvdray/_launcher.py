@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import mmap
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Un
 from . import __version__
 from ._binary import find_binary
 from ._errors import HvdrayError, JobTimeout, LauncherLost, PlacementTimeout
+from ._memory import mapped_of, sealed_memory
 from ._messages import Bytes, head_of, parse_head
 from ._output import Output, fill_standard_streams
 from ._slots import Slots
@@ -216,7 +216,7 @@ class Launcher:
     def put(self, number: int, parts: Sequence[Bytes]) -> None:
         """Bytes that each host keeps until drop(). `number`: of next_object()."""
         self.check_process()
-        memory = _sealed_memory(parts)
+        memory = sealed_memory(parts)
         if memory is None:
             self._write({"type": "put", "object": number}, parts)
             return
@@ -355,7 +355,8 @@ class Launcher:
     def _take_data(self, message: dict[str, Any], size: int, line: int, reader: Any) -> None:
         gang, worker = self._gang, message["worker"]
         assert gang is not None and message["gang"] == gang.number
-        data, content = message.get("data"), b""
+        data: Any = message.get("data")
+        content: Any = b""
         if size:
             at, of = message["at"], message["of"]
             if at == 0:
@@ -371,6 +372,11 @@ class Launcher:
             if at + size < of:
                 return self._owe(line + size)
             del gang.pieces[worker]
+        if isinstance(data, dict) and "memory" in data:
+            content = mapped_of(gang.workers[worker]["pid"], data["memory"])
+            self.send(gang, [worker], [], {"call": 0, "do": "resend" if content is None else "release"}, [])
+            if content is None:
+                return self._owe(line + size)
         with self.condition:
             gang.on_data(worker, data, content)
             self.condition.notify_all()
@@ -496,27 +502,6 @@ def _memory(size: int) -> Any:
         return mmap.mmap(-1, size, flags=flags) if size >= LARGE else bytearray(size)
     except (OSError, MemoryError, OverflowError, ValueError):
         return None
-
-
-def _sealed_memory(parts: Sequence[Bytes]) -> Optional[int]:
-    """A descriptor of memory with these bytes that nobody can change any more. None: there is no such memory here, or not so
-    much."""
-    try:
-        memory = os.memfd_create("hvdray-object", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    except OSError:
-        return None
-    try:
-        for part in parts:
-            view = memoryview(part)
-            while view:
-                view = view[os.write(memory, view) :]
-        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
-    except BaseException as error:
-        os.close(memory)
-        if isinstance(error, OSError):
-            return None
-        raise
-    return memory
 
 
 def _options_text(options: dict[str, Any]) -> bytes:

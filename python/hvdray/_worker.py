@@ -30,6 +30,7 @@ from typing import Any, NoReturn, Optional
 from . import __version__, _worker_path
 from ._errors import OtherPython, SerializationError
 from ._interpreter import Handlers, complain, flush_streams, identity_of, settle_streams
+from ._memory import LEAST, MOST, place, sealed_memory
 from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
@@ -78,6 +79,8 @@ class Worker:
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
         self._executable: Any = None
+        self._is_seen = False  # by the caller: it is on this machine
+        self._shared: Optional[tuple[dict[str, Any], Payload, int]] = None
         self.scattered: dict[int, Any] = {}  # by key
         self._identity = identity_of(channel)
         self._modules: dict[str, Any] = {}  # the kit's, once they are all there
@@ -179,6 +182,9 @@ class Worker:
                 call = message["data"]
                 if call["do"] == "quit":
                     return 0
+                if call["do"] in ("release", "resend"):
+                    self._give_up_memory(call["do"] == "resend")
+                    continue
                 is_good = self._answer(call, self._content_of(call, blob))
                 if call["do"] == "once":
                     return 0 if is_good else 1  # The job asks how its workers ended.
@@ -232,14 +238,37 @@ class Worker:
             if imports in sys.meta_path:
                 sys.meta_path.remove(imports)
             head["modules"] = imports.listed()
-        self.say({"type": "data", "data": head}, payload)
+        self._shared = self._share(head, payload)
+        self.say({"type": "data", "data": head}, payload if self._shared is None else None)
         return bool(head["ok"]) or head["error"]["kind"] == "result"
+
+    def _share(self, head: dict[str, Any], payload: Optional[Payload]) -> Optional[tuple[dict[str, Any], Payload, int]]:
+        """A large answer to a caller on this machine, who takes it from our memory. None: it goes by the channel."""
+        if not self._is_seen or payload is None or not LEAST <= payload.total <= MOST:
+            return None
+        memory = sealed_memory(payload.parts)
+        if memory is None:
+            return None
+        shared = dict(head), payload, memory
+        head["memory"] = memory
+        return shared
+
+    def _give_up_memory(self, is_needed: bool) -> None:
+        """`is_needed`: the caller can't see it."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            head, payload, memory = shared
+            os.close(memory)
+            if is_needed:
+                self._is_seen = False
+                self.say({"type": "data", "data": head}, payload)
 
     def _do(self, call: dict[str, Any], content: Any) -> Any:
         do = call["do"]
         if do in ("begin", "once"):
             self._wants_json = call["results"] == "json"
             _take_place(call)
+            self._is_seen = bool(call.get("sees")) and call["sees"] == place()
             if do == "begin":
                 return None
         for key, number, sizes in call.get("scattered", ()):

@@ -128,3 +128,47 @@ with hvdray.Pool(2) as pool:
         assert executor.num_workers == 1 and executor.run(rank) == [0]
     assert pool.submit(abs, -3).result() == 3
 """)
+
+
+def test_large_results_on_this_machine_are_taken_from_the_workers_memory(programs):
+    programs.run("""
+import hvdray._launcher as launcher, mmap
+seen = []
+mapped_of = launcher.mapped_of
+launcher.mapped_of = lambda pid, told: (seen.append(mapped_of(pid, told)), seen[-1])[1]
+def make(size): return bytearray([rank() + 1]) * size
+def held(): return sum("hvdray-object" in os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{fd}"))
+def hide(): os.setuid(65534) if os.getuid() == 0 else None
+size = 8 << 20
+with hvdray.Executor(2) as executor:
+    before = executor.run(held)
+    for _ in range(3):
+        one, two = executor.run(make, (size,))
+        assert one == b"\\x01" * size and two == b"\\x02" * size
+        one[0] = 7  # ours alone
+    assert len(seen) == 6 and all(isinstance(memory, mmap.mmap) for memory in seen)
+    assert executor.run(held) == before  # given back
+    assert len(executor.submit(make, size).result()) == size
+    assert [len(future.result()) for future in executor.run_remote(make, (size,))] == [size] * 2
+    seen.clear()
+    launcher.mapped_of = lambda pid, told: seen.append(None)  # as if it could not be seen
+    assert executor.run(make, (size,)) == [b"\\x01" * size, b"\\x02" * size] and seen == [None, None]
+    assert executor.run(make, (size,)) == [b"\\x01" * size, b"\\x02" * size] and len(seen) == 2  # by the channel from now on
+    assert executor.run(held) == before
+with hvdray.Executor(1, results="json") as executor:
+    assert executor.run(lambda: "x" * size) == ["x" * size]
+""")
+
+
+def test_only_sealed_memory_is_taken(programs):
+    programs.run("""
+import fcntl
+from hvdray._memory import mapped_of, sealed_memory
+reader, writer = os.pipe()
+unsealed = os.memfd_create("x", os.MFD_ALLOW_SEALING)
+os.write(unsealed, b"abc")
+ours = sealed_memory([b"abc"])
+assert mapped_of(os.getpid(), ours)[:] == b"abc"
+for told in (reader, writer, unsealed, os.open("/proc/self/exe", os.O_RDONLY), 9999, -1, "../1/fd/0", None, [1], {}):
+    assert mapped_of(os.getpid(), told) is None, told
+""")

@@ -241,15 +241,15 @@ counter = Counter.options(name="counter", namespace="shared").remote()
 def double(x): return 2 * x
 def use():
     import ray
-    seen = len(ray.nodes()), ray.get(double.remote(4)), ray.get(ray.get_actor("counter", namespace="shared").up.remote())
+    seen = ray.get(double.remote(4)), len(ray.nodes()), ray.get(ray.get_actor("counter", namespace="shared").up.remote())
     ray.shutdown()
     return seen
 nodes = len(ray.nodes())
 with RayExecutor(settings(), num_workers=2) as executor:
     executor.start()
-    assert executor.run(use) == [(nodes, 8, 41)] * 2
+    assert executor.run(use) == [(8, nodes, 41)] * 2
 with hvdray.Executor(min_workers=1, max_workers=1) as executor:
-    assert executor.run(use) == [(nodes, 8, 41)]
+    assert executor.run(use) == [(8, nodes, 41)]
 """)
 
 
