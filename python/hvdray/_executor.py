@@ -177,6 +177,7 @@ class Executor:
         self._tasks = Tasks(self)
         self._call: Optional[Call] = None
         self._calls = 0
+        self._on_train: Optional[Callable[[int, Any, Any], None]] = None  # worker, what a loop tells hvdray.train, blob
         self._executable: Optional[tuple[Any, tuple[Any, ...], dict[str, Any]]] = None
         self._has_started = False
         self._is_over = False
@@ -593,6 +594,7 @@ class Executor:
 
     def _next_call(self, ranks: Sequence[int]) -> Call:
         self._call = Call(self._next_number(), ranks, wants_json=self._results == "json")
+        self._call.on_train = self._on_train
         return self._call
 
     def _run_call(
@@ -613,6 +615,7 @@ class Executor:
                 if self._elastic_hosts is None:
                     self._elastic_hosts = ElasticHosts(self._place())
                 self._elastic_call = ElasticCall(self._elastic_hosts, call_of(do, what, self._executable), Log(callbacks))
+                self._elastic_call.on_train = self._on_train
                 try:
                     return self._elastic_call.run(limits)
                 finally:
@@ -653,6 +656,20 @@ class Executor:
                 self._is_calling = False
         finally:
             self._turn.release()
+
+    def _answer_worker(self, worker: int, data: dict[str, Any], content: bytes) -> None:
+        """To a loop that waits for it, from any thread. Lost with its worker."""
+        elastic = self._elastic_call
+        launcher, gang = (self._launcher, self._gang) if elastic is None else elastic.place
+        rank = worker if elastic is None else elastic.rank_of(worker)
+        if launcher is None or gang is None or gang.has_ended or rank < 0:
+            return
+        if len(content) <= MAX_BLOB:
+            return launcher.send(gang, [rank], [], data, [content] if content else [])
+        number = launcher.next_object()
+        launcher.put(number, [content])
+        launcher.send(gang, [rank], [number], {**data, "object": number}, [])
+        launcher.drop(number)
 
     def _is_alive(self) -> bool:
         launcher, gang = self._launcher, self._gang

@@ -22,10 +22,11 @@ import socket
 import sys
 import threading
 import traceback
+from collections import deque
 from json import dumps as to_json
 from os import getpid
 from types import FrameType
-from typing import Any, NoReturn, Optional
+from typing import Any, Iterator, NoReturn, Optional, Sequence
 
 from . import __version__, _worker_path
 from ._errors import OtherPython, SerializationError
@@ -91,7 +92,9 @@ class Worker:
         self._wants_json = False
         self._imports = Imports()  # by calls whose caller asks for them
         self._logging: Optional[int] = None  # the call whose caller wants what is logged
+        self._running = 0  # the call
         self._saying = threading.RLock()
+        self._unread: deque[tuple[dict[str, Any], bytearray]] = deque()  # came while a loop waited for an answer
 
     def on_interrupt(self, _signo: int, _frame: Optional[FrameType]) -> None:
         if self._is_busy:
@@ -159,12 +162,38 @@ class Worker:
         payload = _json_of(value) if self._wants_json else dumps(value, ["what is logged"])
         if payload.sizes:
             head["sizes"] = payload.sizes
+        with self._undisturbed():
+            self.say({"type": "data", "data": head}, payload)
+
+    def tell(self, about: dict[str, Any], parts: Sequence[bytes] = ()) -> None:
+        """For hvdray.train, whose driver answers each. From any thread, while a call runs."""
+        with self._undisturbed():
+            payload = Payload([], list(parts), sum(map(len, parts)))
+            self.say({"type": "data", "data": {"call": self._running, **about}}, payload)
+
+    def hear(self) -> tuple[dict[str, Any], Any]:
+        """The next answer, and what came with it. One thread at a time, while a call runs. Raises EOFError."""
+        with self._undisturbed():
+            while True:
+                message, blob = self._reader.message()
+                if message["type"] == "object":
+                    self._objects[message["object"]] = (self._reader.descriptor(), message["size"])
+                elif message["type"] == "data" and message["data"]["do"] == "answer":
+                    answer = message["data"]
+                    if answer["call"] == self._running:
+                        return answer, self._content_of(answer, blob)
+                else:
+                    self._unread.append((message, blob))
+
+    @contextlib.contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Ctrl-C must not leave half a message."""
         if threading.current_thread() is not threading.main_thread():
-            return self.say({"type": "data", "data": head}, payload)
-        # Ctrl-C must not leave half a message.
+            yield
+            return
         self._is_busy, self._was_interrupted = False, False
         try:
-            self.say({"type": "data", "data": head}, payload)
+            yield
         finally:
             self._is_busy = True
         if self._was_interrupted:
@@ -173,13 +202,15 @@ class Worker:
     def serve(self) -> int:
         """Returns the exit code."""
         while True:
-            message, blob = self._reader.message()
+            message, blob = self._unread.popleft() if self._unread else self._reader.message()
             if message["type"] == "end":
                 return 0
             if message["type"] == "object":
                 self._objects[message["object"]] = (self._reader.descriptor(), message["size"])
             elif message["type"] == "data":
                 call = message["data"]
+                if call["do"] == "answer":  # to a loop that was interrupted
+                    continue
                 if call["do"] == "quit":
                     return 0
                 if call["do"] in ("release", "resend"):
@@ -210,6 +241,7 @@ class Worker:
             sys.modules.setdefault(name, module)  # A function may have removed it, and the kit from the path.
         self._handlers.give()
         self._is_busy = True
+        self._running = call["call"]
         self._logging = call["call"] if call.get("logs") else None
         try:
             value = self._do(call, content)

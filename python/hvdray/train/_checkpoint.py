@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory of files that a loop reported, or is about to report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from typing import Any, Callable, Iterator, Optional, Union
+
+from . import _files
+
+
+class Checkpoint:
+    """`path`: its directory; on a host that does not see the storage, where it is on the driver's, or its URL. Threads: any."""
+
+    def __init__(self, path: "Union[str, os.PathLike[str]]", *, fetch: Optional[Callable[[str], None]] = None):
+        """`fetch`: copies it into a directory. Without it `path` is a directory here."""
+        self.path = os.fspath(path)
+        self._fetch = fetch
+
+    @classmethod
+    def from_directory(cls, path: "Union[str, os.PathLike[str]]") -> "Checkpoint":
+        """Of files that are there when it is reported, and do not change while report() copies them."""
+        return cls(os.path.abspath(os.path.expanduser(os.fspath(path))))
+
+    def to_directory(self, path: "Optional[Union[str, os.PathLike[str]]]" = None) -> str:
+        """Copies its files there; default: a new directory for temporary files, which is the caller's. Raises OSError."""
+        target = os.fspath(path) if path is not None else tempfile.mkdtemp(prefix="hvdray-checkpoint-")
+        os.makedirs(target, exist_ok=True)
+        if self._fetch is not None:
+            self._fetch(target)
+        else:
+            _files.copy_in(self.path, _files.scan(self.path), target, str(os.getpid()))
+        return target
+
+    @contextlib.contextmanager
+    def as_directory(self) -> Iterator[str]:
+        """Its files, to be read: in place, or a copy that ends with the block. Raises OSError."""
+        if self._fetch is None:
+            yield self.path
+            return
+        target = self.to_directory()
+        try:
+            yield target
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checkpoint) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({self.path!r})"
+
+    def __reduce__(self) -> Any:
+        return Checkpoint, (self.path,)
+
+
+def stored(store: Any, name: str) -> Checkpoint:
+    """One of a run's; on the driver."""
+    if "://" not in store.root:
+        return Checkpoint(store.path(name))
+
+    def fetch(target: str) -> None:
+        folders, files = store.listing(name)
+        receive(target, folders, files, lambda file, at: bytes(store.piece(name, file, at)))
+
+    return Checkpoint(f"{store.root}/{name}", fetch=fetch)
+
+
+def receive(target: str, folders: list[str], files: list[_files.Found], piece: Callable[[str, int], bytes]) -> None:
+    """Writes what `piece(file, at)` returns, until it returns nothing."""
+    for folder in folders:
+        os.makedirs(os.path.join(target, _files.checked_name(folder)), exist_ok=True)
+    for file in files:
+        path = os.path.join(target, _files.checked_name(file.name))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as out:
+            at = 0
+            while at < file.size:
+                data = piece(file.name, at)
+                if not data:
+                    raise OSError(f"a file of the checkpoint has ended early: {file.name}")
+                out.write(data)
+                at += len(data)

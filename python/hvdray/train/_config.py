@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a run is named, kept and restarted: the classes of ray.train with the fields that mean something here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+
+def _number(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{name} must be {least} or more, not {value}")
+
+
+@dataclass
+class CheckpointConfig:
+    """`num_to_keep`: the others are removed after each commit, never the latest; None keeps all. `checkpoint_score_attribute`: the
+    metric by which the best are kept, "a/b" within objects; None: the newest are. `checkpoint_score_order`: "max" or "min". Raises
+    TypeError, ValueError."""
+
+    num_to_keep: Optional[int] = None
+    checkpoint_score_attribute: Optional[str] = None
+    checkpoint_score_order: str = "max"
+
+    def __post_init__(self) -> None:
+        if self.num_to_keep is not None:
+            _number("num_to_keep", self.num_to_keep, 1)
+        if self.checkpoint_score_order not in ("max", "min"):
+            raise ValueError(f'checkpoint_score_order must be "max" or "min", not {self.checkpoint_score_order!r}')
+
+
+@dataclass
+class FailureConfig:
+    """`max_failures`: how often all workers are restarted from the last commit; -1: without limit."""
+
+    max_failures: int = 0
+
+    def __post_init__(self) -> None:
+        _number("max_failures", self.max_failures, -1)
+
+
+@dataclass
+class RunConfig:
+    """Files are in `storage_path`/`name`. `name`: one directory's name; default: hvdray-DATE. `storage_path`: a directory, or a URL
+    for fsspec; default: ~/hvdray_results. Raises TypeError, ValueError."""
+
+    name: Optional[str] = None
+    storage_path: Optional[str] = None
+    failure_config: FailureConfig = field(default_factory=FailureConfig)
+    checkpoint_config: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def __post_init__(self) -> None:
+        if self.name is not None and (not self.name or self.name in (".", "..") or "/" in self.name or "\0" in self.name):
+            raise ValueError(f"the name of a run must be that of one directory, not {self.name!r}")
+        if self.storage_path is not None:
+            self.storage_path = os.fspath(self.storage_path)
+        for name, kind in (("failure_config", FailureConfig), ("checkpoint_config", CheckpointConfig)):
+            value = getattr(self, name)
+            if value is None:
+                setattr(self, name, kind())
+            elif not isinstance(value, kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a checkpoint: listed, copied and read without following links, each safe on the disk before it has its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import IO, Any, Iterator, NamedTuple
+
+PIECE = 4 << 20  # bytes
+
+
+class Found(NamedTuple):
+    name: str  # relative, with '/'
+    size: int
+    changed_ns: int
+
+
+def scan(root: str) -> tuple[list[str], list[Found]]:
+    """Its directories, outer ones first, and its files. Raises OSError, and ValueError for links, devices, sockets and pipes."""
+    folders: list[str] = []
+    files: list[Found] = []
+    if not os.path.isdir(root):
+        raise FileNotFoundError(f"the checkpoint's directory is not there: {root}")
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(os.path.join(root, folder)) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                name = f"{folder}/{entry.name}" if folder else entry.name
+                about = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(about.st_mode):
+                    folders.append(name)
+                    pending.append(name)
+                elif stat.S_ISREG(about.st_mode):
+                    files.append(Found(name, about.st_size, about.st_mtime_ns))
+                else:
+                    what = "a link, and links are not followed" if stat.S_ISLNK(about.st_mode) else "no plain file"
+                    raise ValueError(f"{os.path.join(root, name)!r} is {what}: a checkpoint has files and directories only")
+    return sorted(folders), files
+
+
+def check_unchanged(root: str, before: tuple[list[str], list[Found]]) -> None:
+    """Raises RuntimeError."""
+    if scan(root) != before:
+        raise RuntimeError(f"the checkpoint's directory has changed while it was copied: {root}")
+
+
+def checked_name(name: Any) -> str:
+    """A relative name without `..`, as another process gave it. Raises ValueError."""
+    if not isinstance(name, str) or not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError(f"not the name of a file in a checkpoint: {name!r}")
+    return name
+
+
+def as_text(name: str) -> str:
+    """A name whose bytes may be no UTF-8, for JSON."""
+    return os.fsencode(name).decode("latin-1")
+
+
+def as_name(text: str) -> str:
+    return os.fsdecode(text.encode("latin-1"))
+
+
+@contextlib.contextmanager
+def reading(root: str, name: str) -> Iterator[IO[bytes]]:
+    """No component below `root` may be a link. Raises OSError."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        *folders, last = name.split("/")
+        for part, flags in [*((folder, os.O_DIRECTORY) for folder in folders), (last, os.O_NONBLOCK)]:
+            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        file = os.fdopen(descriptor, "rb", buffering=0)
+        descriptor = -1
+        with file:
+            yield file
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class Arriving:
+    """A file that gets its name once it is whole and on the disk. Discarded, if it is not finished. Raises OSError."""
+
+    def __init__(self, root: str, name: str, by: str):
+        self._path = os.path.join(root, name)
+        self._part = f"{self._path}.{by}~"
+        self.file: IO[bytes] = open(self._part, "wb", buffering=0)
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self.file.write(view) :]
+
+    def copy(self, source: IO[bytes], size: int) -> None:
+        """At most `size` bytes: a file that grows has no end."""
+        at = 0
+        while at < size and (count := os.sendfile(self.file.fileno(), source.fileno(), at, min(size - at, 64 * PIECE))):
+            at += count
+
+    def finish(self) -> None:
+        os.fsync(self.file.fileno())
+        self.file.close()
+        os.rename(self._part, self._path)
+
+    def discard(self) -> None:
+        self.file.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._part)
+
+
+def copy_in(source: str, found: tuple[list[str], list[Found]], target: str, by: str) -> None:
+    """Into a directory that others copy into as well; all of it is on the disk afterwards. Raises OSError."""
+    folders, files = found
+    for folder in folders:
+        os.makedirs(os.path.join(target, folder), exist_ok=True)
+    for entry in files:
+        arriving = Arriving(target, entry.name, by)
+        try:
+            with reading(source, entry.name) as file:
+                arriving.copy(file, entry.size)
+            arriving.finish()
+        except BaseException:
+            arriving.discard()
+            raise
+    for folder in ["", *folders]:
+        sync_folder(os.path.join(target, folder))
+
+
+def sync_folder(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

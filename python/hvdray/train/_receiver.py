@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's side of reports: a thread that answers workers, writes what they stream, and commits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import queue
+import threading
+import time
+from typing import Any, Callable, Optional
+
+from . import _files
+from ._commits import Commits, Made, Step, to_prune
+from ._config import CheckpointConfig
+from ._metrics import flat, score_of, to_json
+from ._result import RunFile
+from ._store import Store
+
+Answer = Callable[[int, dict[str, Any], bytes], None]
+
+
+class Receiver:
+    """Of one attempt. take() from any thread; everything else happens on the receiver's own, until close()."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: RunFile,
+        keep: CheckpointConfig,
+        attempt: int,
+        answer: Answer,
+        rank_of: Callable[[int], int],
+        numbers_of: Callable[[int], Optional[list[int]]],
+        membership: Callable[[], Any],
+        start_from: Optional[str],
+    ):
+        """`rank_of`, `numbers_of`: of a worker, now. `membership`: changes its identity when the workers change. `start_from`: the
+        directory of a checkpoint, before there is one of this run's."""
+        self._store, self._run, self._keep, self._attempt, self._answer = store, run, keep, attempt, answer
+        self._rank_of, self._numbers_of, self._membership, self._start_from = rank_of, numbers_of, membership, start_from
+        self._parts: dict[tuple[int, int], str] = {}  # by round and rank: directories with files that are not committed
+        self._names: dict[int, str] = {}  # by round: of what is committed
+        self._arriving: dict[tuple[int, str], Any] = {}
+        self._in_use: dict[int, str] = {}  # by worker: a checkpoint that it may be reading
+        self._began_with = run.checkpoints[-1]["name"] if run.checkpoints else ""
+        self._token = os.urandom(4).hex()
+        self._count = 0  # of parts
+        self._era = 0  # of the same workers
+        self._members: Any = None
+        self._commits = Commits(run.reporters)
+        self.failure: Optional[BaseException] = None  # of the storage
+        self.latest_metrics: Optional[dict[str, Any]] = None
+        self._queue: "queue.SimpleQueue[Optional[tuple[int, Any, Any]]]" = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._go, name="hvdray train", daemon=True)
+        self._thread.start()
+
+    def take(self, worker: int, question: Any, content: Any) -> None:
+        self._queue.put((worker, question, content))
+
+    def close(self) -> None:
+        """Once no worker lives. What they have told is dealt with."""
+        self._queue.put(None)
+        self._thread.join()
+        for arriving in self._arriving.values():
+            arriving.discard()
+        self._in_use.clear()
+        self._began_with = ""
+        if self.failure is None:
+            try:
+                self._prune()
+            except Exception as error:
+                self.failure = error
+
+    def _go(self) -> None:
+        while (item := self._queue.get()) is not None:
+            worker, question, content = item
+            try:
+                answer, blob = self._on(worker, question, content)
+            except OSError as error:
+                answer, blob = {"error": [error.errno or 0, error.strerror or str(error)]}, b""
+            except Exception as error:
+                answer, blob = {"error": [0, f"{type(error).__name__}: {error}"]}, b""
+            self._answer(worker, {"do": "answer", **answer}, blob)
+
+    def _on(self, worker: int, question: Any, content: Any) -> tuple[dict[str, Any], bytes]:
+        do = question.get("do")
+        if self.failure is not None and do in ("begin", "made", "end"):
+            raise self.failure
+        self._follow_members()
+        if do == "begin":
+            self._in_use.pop(worker, None)
+            return {"part": self._path_of(self._part_of(worker))}, b""
+        if do == "part":
+            folders = [_files.checked_name(_files.as_name(folder)) for folder in question["folders"]]
+            self._store.make(self._part_of(worker), folders)
+        elif do == "piece":
+            self._on_piece(worker, _files.checked_name(_files.as_name(question["file"])), content, question["last"])
+        elif do == "made":
+            self._on_made(worker, question)
+        elif do == "end":
+            self._settle(self._commits.end_well(worker))
+        elif do == "last":
+            return self._last(worker), b""
+        elif do == "list":
+            folders, files = self._store_of(question["name"]).listing(self._checked(question["name"]))
+            listed = {"folders": [_files.as_text(folder) for folder in folders], "files": [(_files.as_text(f.name), f.size) for f in files]}
+            return listed, b""
+        elif do == "get":
+            name = _files.checked_name(_files.as_name(question["file"]))
+            return {}, self._store_of(question["name"]).piece(self._checked(question["name"]), name, question["at"])
+        elif do == "who":
+            return {"numbers": self._numbers_of(worker)}, b""
+        else:
+            raise ValueError(f"no such question: {do!r}")
+        return {}, b""
+
+    def _follow_members(self) -> None:
+        """Of elastic runs: whoever comes or goes, all begin a new round together; what was not committed is nobody's."""
+        members = self._membership()
+        if members is self._members:
+            return
+        if self._members is not None:
+            self._era += 1
+            self._commits = Commits()
+            for part in self._parts.values():
+                self._store.remove(part)
+            self._parts.clear()
+            self._names.clear()
+        self._members = members
+
+    def _part_of(self, worker: int) -> str:
+        key = self._commits.begin(worker), worker
+        if key not in self._parts:
+            self._count += 1
+            self._parts[key] = f".part-{self._token}-{self._count}"
+        return self._parts[key]
+
+    def _path_of(self, part: str) -> Optional[str]:
+        return self._store.path(part) if "://" not in self._store.root else None
+
+    def _on_piece(self, worker: int, name: str, content: Any, is_last: bool) -> None:
+        arriving = self._arriving.get((worker, name))
+        try:
+            if arriving is None:
+                arriving = self._arriving[worker, name] = self._store.arriving(self._part_of(worker), name, f"{worker}")
+            if content is None:
+                raise MemoryError("the driver has no memory for a piece of a checkpoint")
+            arriving.write(content)
+            if is_last:
+                del self._arriving[worker, name]
+                arriving.finish()
+        except Exception:
+            self._arriving.pop((worker, name), None)
+            if arriving is not None:
+                arriving.discard()
+            raise
+
+    def _on_made(self, worker: int, question: dict[str, Any]) -> None:
+        for key in [key for key in self._arriving if key[0] == worker]:
+            self._arriving.pop(key).discard()
+        metrics = RunFile.read_metrics(question["metrics"]) if self._rank_of(worker) == 0 else None
+        made = Made(metrics, bool(question.get("checkpoint")), bool(question.get("failed")))
+        if not made.has_files and not made.has_failed:
+            self._parts.pop((self._commits.begin(worker), worker), None)
+        if metrics is not None and not made.has_failed:
+            self.latest_metrics = metrics
+        self._settle(self._commits.make(worker, made))
+
+    # ---- commits
+
+    def _settle(self, steps: list[Step]) -> None:
+        try:
+            for step in steps:
+                self._do(step)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _do(self, step: Step) -> None:
+        for rank in step.dropped:
+            self._store.remove(self._parts.pop((step.number, rank)))
+        name = self._names.get(step.number)
+        is_pruned = name is not None and not self._run.has(name)
+        if name is None and step.committed:
+            name = self._names[step.number] = f"checkpoint_{self._run.next_number:06d}"
+            self._store.remove(name)  # of a driver that was killed before it had committed it
+        for rank in step.committed:
+            part = self._parts.pop((step.number, rank))
+            if is_pruned or name is None:
+                self._store.remove(part)
+            else:
+                self._store.move(part, name)
+        if step.metrics is not None:
+            self._write_line(step.metrics, name)
+        if name is not None and not is_pruned:
+            self._store.sync()
+            self._run.reporters = frozenset(self._commits.reporters) if self._era == 0 else frozenset()
+            self._run.commit(name, step.metrics)
+            self._prune()
+
+    def _write_line(self, metrics: dict[str, Any], name: Optional[str]) -> None:
+        run = self._run
+        run.iterations += 1
+        ours = {
+            "training_iteration": run.iterations,
+            "timestamp": int(time.time()),
+            "time_total_s": round(run.seconds(), 3),
+            "checkpoint_dir_name": name,
+        }
+        line = (to_json({**ours, **metrics}) + "\n").encode()
+        row = flat({**ours, **metrics})
+        text = io.StringIO()
+        writer = csv.writer(text)
+        if not run.columns:
+            run.columns = list(row)
+            writer.writerow(run.columns)
+        writer.writerow(["nan" if (value := row.get(column)) != value else value for column in run.columns])
+        for file, content in (("result.json", line), ("progress.csv", text.getvalue().encode())):
+            self._store.append(file, content)
+            run.sizes[file] = run.sizes.get(file, 0) + len(content)
+
+    def _prune(self) -> None:
+        keep, entries = self._keep, self._run.checkpoints
+        attribute = keep.checkpoint_score_attribute
+        scores = [score_of(e["metrics"], attribute, keep.checkpoint_score_order) if attribute else None for e in entries]
+        going = [entries[at]["name"] for at in to_prune(scores, keep.num_to_keep)]
+        going = [name for name in going if name not in (self._began_with, *self._in_use.values())]
+        if going:
+            self._run.drop(going)  # first: what run.json names is there
+            for name in going:
+                self._store.remove(name)
+
+    # ---- what workers read
+
+    def _last(self, worker: int) -> dict[str, Any]:
+        # Those who begin late must not see what others have committed meanwhile: all begin with the same.
+        has_reported = self._commits.made_by(worker) > 0
+        name = self._run.checkpoints[-1]["name"] if has_reported and self._run.checkpoints else self._began_with
+        if name:
+            self._in_use[worker] = name
+            return {"name": name, "path": self._path_of(name), "where": f"{self._store.root}/{name}"}
+        if self._start_from is not None:
+            return {"name": "", "path": self._start_from, "where": self._start_from}
+        return {"name": None}
+
+    def _store_of(self, name: str) -> Store:
+        return self._store if name else Store(os.path.dirname(self._start_from or "/"))
+
+    def _checked(self, name: str) -> str:
+        if name:
+            return _files.checked_name(name)
+        return os.path.basename(self._start_from or "")

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In a worker: what a loop calls. It asks the driver, whose side is _receiver.py, and waits for no other rank.
+
+A question is a `data` message with `train`; the driver answers each, in their order, with a message whose `do` is "answer".
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from .. import _worker
+from . import _files
+from ._checkpoint import Checkpoint, receive
+from ._data import Shard
+from ._metrics import checked_metrics, to_json
+
+WINDOW = 8  # pieces that are on their way at a time
+_current: "Optional[Session]" = None
+
+
+class Context:
+    """Of this rank, for as long as its gang lives; of elastic runs, until the next change."""
+
+    def __init__(self, numbers: Sequence[int], name: str, storage: str):
+        self._rank, self._size, self._local_rank, self._local_size, self._node_rank = numbers
+        self._name, self._storage = name, storage
+
+    def get_world_rank(self) -> int:
+        return self._rank
+
+    def get_world_size(self) -> int:
+        return self._size
+
+    def get_local_rank(self) -> int:
+        """Among the workers of its host."""
+        return self._local_rank
+
+    def get_local_world_size(self) -> int:
+        return self._local_size
+
+    def get_node_rank(self) -> int:
+        """Of its host, in the order of their first ranks."""
+        return self._node_rank
+
+    def get_experiment_name(self) -> str:
+        return self._name
+
+    def get_storage_path(self) -> str:
+        """The directory of the run as the driver has it, or its URL."""
+        return self._storage
+
+
+class Session:
+    def __init__(self, worker: Any, about: Mapping[str, Any], datasets: Mapping[str, Any]):
+        self._worker = worker
+        self._about = about
+        self._datasets = datasets
+        self._lock = threading.RLock()  # of questions
+        self._pid = os.getpid()
+        self._is_over = False
+        self._sees_storage = _sees(about["probe"])
+
+    def report(self, metrics: Any, checkpoint: Optional[Checkpoint]) -> None:
+        plain = to_json(checked_metrics(metrics))
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            raise TypeError(f"checkpoint must be a Checkpoint, not {type(checkpoint).__name__}")
+        with self._lock:
+            begun = self._ask({"do": "begin"})
+            try:
+                if checkpoint is not None:
+                    self._save(checkpoint, begun["part"])
+            except BaseException:
+                self._ask({"do": "made", "metrics": plain, "failed": True})
+                raise
+            self._ask({"do": "made", "metrics": plain, "checkpoint": checkpoint is not None})
+
+    def _save(self, checkpoint: Checkpoint, part: Optional[str]) -> None:
+        with checkpoint.as_directory() as source:
+            found = _files.scan(source)
+            by = str(self._about["attempt"]) + "-" + os.environ.get("HOROVOD_RANK", "0") + "-" + str(os.getpid())
+            if self._sees_storage and part is not None:
+                self._ask({"do": "part", "folders": [_files.as_text(folder) for folder in found[0]]})
+                _files.copy_in(source, found, part, by)
+            else:
+                self._stream(source, found)
+            _files.check_unchanged(source, found)
+
+    def _stream(self, source: str, found: "tuple[list[str], list[_files.Found]]") -> None:
+        folders, files = found
+        self._ask({"do": "part", "folders": [_files.as_text(folder) for folder in folders]})
+        waiting = 0
+        try:
+            for entry in files:
+                with _files.reading(source, entry.name) as file:
+                    at = 0
+                    while True:
+                        data = file.read(min(_files.PIECE, entry.size - at)) if at < entry.size else b""
+                        at += len(data)
+                        is_last = at >= entry.size or not data
+                        self._tell({"do": "piece", "file": _files.as_text(entry.name), "last": is_last}, [data] if data else [])
+                        waiting += 1
+                        while waiting >= WINDOW:
+                            waiting -= 1
+                            self._hear()
+                        if is_last:
+                            break
+        finally:
+            failure = None
+            for _ in range(waiting):
+                try:
+                    self._hear()
+                except OSError as error:
+                    failure = error
+            if failure is not None:
+                raise failure
+
+    def checkpoint(self) -> Optional[Checkpoint]:
+        with self._lock:
+            found = self._ask({"do": "last"})
+        if found["name"] is None:
+            return None
+        if self._sees_storage and found["path"] is not None and os.path.isdir(found["path"]):
+            return Checkpoint(found["path"])
+
+        def fetch(target: str) -> None:
+            with self._lock:
+                listing = self._ask({"do": "list", "name": found["name"]})
+                folders = [_files.as_name(folder) for folder in listing["folders"]]
+                files = [_files.Found(_files.as_name(name), size, 0) for name, size in listing["files"]]
+                receive(target, folders, files, lambda name, at: self._piece(found["name"], name, at))
+
+        return Checkpoint(found["where"], fetch=fetch)
+
+    def _piece(self, checkpoint: str, name: str, at: int) -> bytes:
+        content: bytes = self._ask({"do": "get", "name": checkpoint, "file": _files.as_text(name), "at": at})["content"]
+        return content
+
+    def context(self) -> Context:
+        numbers = _numbers_of_environment()
+        if self._about["elastic"]:
+            with self._lock:
+                numbers = self._ask({"do": "who"})["numbers"] or numbers
+        return Context(numbers, self._about["name"], self._about["storage"])
+
+    def shard(self, name: str, equal: bool) -> Shard:
+        if name not in self._datasets:
+            known = ", ".join(sorted(self._datasets)) or "none at all"
+            raise KeyError(f"the trainer has no data set {name!r}; it has {known}")
+        where = self.context()
+        return Shard(self._datasets[name], where.get_world_rank(), where.get_world_size(), equal)
+
+    def end(self, is_good: bool) -> None:
+        with self._lock:
+            self._is_over = True
+            if is_good:
+                self._tell({"do": "end"}, [])
+                self._hear()
+
+    # ---- questions
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        self._check()
+        self._tell(question, [])
+        return self._hear()
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise RuntimeError("a forked child can't report: the channel is its parent's")
+        if self._is_over:
+            raise RuntimeError("the loop has returned: nobody hears a report any more")
+
+    def _tell(self, question: dict[str, Any], parts: Sequence[bytes]) -> None:
+        self._worker.tell({"train": question}, parts)
+
+    def _hear(self) -> dict[str, Any]:
+        """Raises OSError if the driver could not do it."""
+        answer, content = self._worker.hear()
+        if answer.get("error") is not None:
+            number, text = answer["error"]
+            raise OSError(number, text) if number else OSError(text)
+        return {**answer, "content": bytes(content)}
+
+
+def _sees(probe: Sequence[str]) -> bool:
+    try:
+        with open(probe[0], encoding="ascii") as file:
+            return bool(probe[0]) and file.read() == probe[1] and os.access(os.path.dirname(probe[0]), os.W_OK)
+    except (OSError, ValueError):
+        return False
+
+
+def _numbers_of_environment() -> list[int]:
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK")
+    return [int(os.environ.get(f"HOROVOD_{name}", "1" if "SIZE" in name else "0")) for name in names]
+
+
+def takes_config(loop: Callable[..., Any]) -> bool:
+    """Raises TypeError for what takes neither nothing nor one argument."""
+    if not callable(loop):
+        raise TypeError(f"train_loop_per_worker must be a function, not {type(loop).__name__}")
+    try:
+        signature = inspect.signature(loop)
+    except (TypeError, ValueError):  # of C code
+        return True
+    for args in ((None,), ()):
+        try:
+            signature.bind(*args)
+        except TypeError:
+            continue
+        return bool(args)
+    raise TypeError(f"train_loop_per_worker takes no argument or one, the config, and not {signature}")
+
+
+def run_loop(loop: Callable[..., Any], wants_config: bool, config: Any, about: Mapping[str, Any], datasets: Mapping[str, Any]) -> Any:
+    """On each worker. The value of rank 0 is the run's."""
+    global _current
+    session = _current = Session(_worker.current, about, datasets)
+    is_good = False
+    try:
+        value = loop(config) if wants_config else loop()
+        is_good = True
+        return value if about["elastic"] or os.environ.get("HOROVOD_RANK", "0") == "0" else None
+    finally:
+        if os.getpid() == session._pid:
+            session.end(is_good)
+            _current = None
+
+
+def _session(name: str) -> Session:
+    if _current is None:
+        raise RuntimeError(f"hvdray.train.{name}() is for a loop that a Trainer runs")
+    return _current
+
+
+def report(metrics: Mapping[str, Any], checkpoint: Optional[Checkpoint] = None) -> None:
+    """Returns when this rank's files are safe; waits for no other rank. `metrics`: numbers, texts, booleans, None, and dicts and lists
+    of them, 64 KiB at most; scalars of NumPy and torch are numbers. Those of rank 0 count. `checkpoint`: its files join those
+    that other ranks give to the same round, and are then committed under one name. From any thread of the loop's process, but
+    no forked child. Raises TypeError and ValueError before anything is written; OSError if the files can't be read or written:
+    then nothing of this round is committed."""
+    _session("report").report(metrics, checkpoint)
+
+
+def get_checkpoint() -> Optional[Checkpoint]:
+    """The last committed one; until this rank's first report, that with which all ranks have begun. None: there is none yet, and the
+    trainer was given none."""
+    return _session("get_checkpoint").checkpoint()
+
+
+def get_context() -> Context:
+    """Which rank this is, of how many, and which run."""
+    return _session("get_context").context()
+
+
+def get_dataset_shard(name: str = "train", equal: bool = True) -> Shard:
+    """This rank's part of `datasets[name]`. `equal`: each rank has ⌊rows/size⌋ rows, so that all make as many steps; else no row is
+    left out, for evaluation. Raises KeyError."""
+    return _session("get_dataset_shard").shard(name, equal)

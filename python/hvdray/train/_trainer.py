@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a loop on workers until it has returned on all, with restarts from the last commit. docs/train.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from typing import Any, Callable, Mapping, Optional, Union
+
+from .._calls import Limits
+from .._errors import HvdrayError, SerializationError, WorkerError
+from .._executor import CALL, Executor, Hosts
+from .._launcher import HOST_LOST
+from .._payload import dumps, loads
+from ._checkpoint import Checkpoint
+from ._config import RunConfig
+from ._data import check_datasets
+from ._receiver import Receiver
+from ._result import Result, RunFile, TrainingFailedError
+from ._session import run_loop, takes_config
+from ._store import Store, store_of
+
+OTHERS = ("num_workers", "min_workers", "max_workers", "hosts", "results")  # of an Executor, and given otherwise or not at all
+
+
+class Trainer:
+    """One run. fit() once, on any thread that may wait."""
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any],
+        *,
+        train_loop_config: Optional[Mapping[str, Any]] = None,
+        num_workers: Optional[Union[int, tuple[int, int]]] = None,
+        hosts: Optional[Hosts] = None,
+        run_config: Optional[RunConfig] = None,
+        datasets: Optional[Mapping[str, Any]] = None,
+        resume_from_checkpoint: Optional[Checkpoint] = None,
+        **executor: Any,
+    ):
+        """`train_loop_per_worker`: takes nothing, or one argument, the config; it is called on each worker. `num_workers`: a number, or
+        (min, max) of an elastic run, whose loop uses hvd.elastic; default: all slots of `hosts`. `datasets`: lists, arrays,
+        frames, map-style sets by name. `executor`: other parameters of hvdray.Executor. Nothing starts before fit(). Raises
+        TypeError and ValueError."""
+        self._wants_config = takes_config(train_loop_per_worker)
+        if train_loop_config is not None and not isinstance(train_loop_config, Mapping):
+            raise TypeError(f"train_loop_config must be a dict, not {type(train_loop_config).__name__}")
+        if run_config is not None and not isinstance(run_config, RunConfig):
+            raise TypeError(f"run_config must be a RunConfig, not {type(run_config).__name__}")
+        if resume_from_checkpoint is not None and not isinstance(resume_from_checkpoint, Checkpoint):
+            raise TypeError(f"resume_from_checkpoint must be a Checkpoint, not {type(resume_from_checkpoint).__name__}")
+        for name in OTHERS:
+            if name in executor:
+                raise ValueError(f"a Trainer takes no {name}" + (": num_workers=(min, max)" if "_workers" in name else ""))
+        self._loop = train_loop_per_worker
+        self._config = dict(train_loop_config) if train_loop_config is not None else None
+        self._run_config = run_config or RunConfig()
+        self._datasets = check_datasets(datasets)
+        self._start_from = resume_from_checkpoint
+        self._given: dict[str, Any] = {"num_workers": num_workers, "hosts": hosts, **executor}
+        self._make_executor().shutdown()  # what does not fit together is said now
+        self._restored = ""
+        self._has_run = False
+
+    @classmethod
+    def restore(
+        cls,
+        path: str,
+        train_loop_per_worker: Optional[Callable[..., Any]] = None,
+        *,
+        datasets: Optional[Mapping[str, Any]] = None,
+        **changed: Any,
+    ) -> "Trainer":
+        """The trainer of the run in `path`, whose fit() goes on from its last commit, or returns at once if it has finished. What is not
+        given is read from trainer.pkl there, a pickle, unless it belongs to another user. `datasets` must be given again. Raises
+        HvdrayError, and what the constructor raises."""
+        store = store_of(str(path))
+        if RunFile.read(store) is None:
+            raise HvdrayError(f"there is no run in {store.root}: it has no run.json")
+        told = _read_trainer(store)
+        if train_loop_per_worker is None and "train_loop_per_worker" not in told:
+            raise HvdrayError(f"the loop of {store.root} is not known: give train_loop_per_worker")
+        known = {**told, **changed}
+        names = known.pop("names_of_datasets", [])
+        if train_loop_per_worker is not None:
+            known["train_loop_per_worker"] = train_loop_per_worker
+        lacking = sorted(set(names) - set(datasets or {}))
+        if lacking:
+            raise ValueError(f"datasets are not kept with a run: give {', '.join(lacking)} again")
+        trainer = cls(datasets=datasets, **known)
+        trainer._restored = store.root
+        return trainer
+
+    def fit(self) -> Result:
+        """Returns when the loop has returned on all workers. Raises TrainingFailedError when it has failed once more than max_failures;
+        KeyboardInterrupt after Ctrl-C; HvdrayError if workers can't be started, or another trainer uses the directory. After each
+        of them, Trainer.restore(path) goes on."""
+        if self._has_run:
+            raise HvdrayError("fit() has been called already", hint="Trainer.restore(path) goes on with a run")
+        store = self._store()
+        store.open()
+        try:
+            run = RunFile.read(store)
+            if run is not None and not self._restored:
+                hint = f"Trainer.restore({store.root!r}) goes on with it; another name begins anew"
+                raise HvdrayError(f"there is a run in {store.root} already", hint=hint)
+            if run is not None and run.state == "finished":
+                return Result(store, run)
+            self._has_run = True
+            return self._run(store, run or self._new_run(store))
+        finally:
+            store.close()
+
+    # ---- how
+
+    def _store(self) -> Store:
+        if self._restored:
+            return store_of(self._restored)
+        root = str(self._run_config.storage_path or os.path.expanduser("~/hvdray_results"))
+        name = self._run_config.name or time.strftime("hvdray-%Y-%m-%d_%H-%M-%S") + f"-{os.getpid()}"
+        return store_of(f"{root.rstrip('/') or '/'}/{name}")
+
+    def _new_run(self, store: Store) -> RunFile:
+        store.put("params.json", json.dumps(self._config or {}, indent=2, sort_keys=True, default=repr).encode() + b"\n")
+        kept = {
+            "train_loop_per_worker": self._loop,
+            "train_loop_config": self._config,
+            "run_config": self._run_config,
+            "resume_from_checkpoint": self._start_from,
+            "names_of_datasets": sorted(self._datasets),
+            **self._given,
+        }
+        try:
+            payload = dumps(kept, ["the trainer"])
+            store.put("trainer.pkl", json.dumps(payload.sizes).encode() + b"\n" + b"".join(payload.parts))
+        except SerializationError:
+            pass  # restore() is told what it needs, and fit() says what can't be sent.
+        return RunFile(store)
+
+    def _make_executor(self) -> Executor:
+        given = dict(self._given)
+        workers = given.pop("num_workers")
+        if isinstance(workers, (tuple, list)):
+            if len(workers) != 2:
+                raise ValueError(f"num_workers must be a number or (min, max), not {workers!r}")
+            given.update(min_workers=workers[0], max_workers=workers[1])
+            if given["min_workers"] > given["max_workers"]:
+                raise ValueError(f"num_workers={workers!r}: min is above max")
+        else:
+            given["num_workers"] = workers
+        return Executor(**given)
+
+    def _run(self, store: Store, run: RunFile) -> Result:
+        run.state, run.num_workers = "running", self._given["num_workers"]
+        _tidy(store, run)
+        store.remove("error.txt")
+        run.write()
+        probe = store.probe()
+        executor = self._make_executor()
+        failures = 0
+        state = "interrupted"
+        error: Optional[BaseException] = None
+        metrics: Optional[dict[str, Any]] = None
+        most = self._run_config.failure_config.max_failures
+        try:
+            while True:
+                run.attempts += 1
+                receiver: list[Receiver] = []
+                try:
+                    value = self._attempt(executor, store, run, probe, receiver)
+                    metrics = receiver[0].latest_metrics or metrics
+                    state = "finished"
+                    break
+                except (WorkerError, HvdrayError) as failure:
+                    metrics = (receiver[0].latest_metrics if receiver else None) or metrics
+                    broken = receiver[0].failure if receiver else None
+                    if broken is None and not isinstance(failure, WorkerError) and failure.code != HOST_LOST:
+                        raise
+                    failures += 1
+                    if broken is not None or (most >= 0 and failures > most):
+                        state = "failed"
+                        error = failure
+                        break
+                    print(f"hvdray: {_first_line(failure)}; restarting from {_from(run)}, failure {failures}"
+                          + (f" of {most}" if most >= 0 else ""), file=sys.stderr, flush=True)
+                    run.go_back()
+                    _tidy(store, run)
+                    executor.restart()
+            if error is not None:
+                raise self._failed(store, run, error, failures, metrics, receiver[0].failure)
+            return self._finished(store, run, value, metrics)
+        finally:
+            executor.shutdown()
+            try:
+                _tidy(store, run, is_over=True)
+                run.finish(state)
+            except OSError as problem:
+                warnings.warn(f"the end of the run can't be written: {problem}", RuntimeWarning, stacklevel=2)
+
+    def _attempt(self, executor: Executor, store: Store, run: RunFile, probe: Any, made: list[Receiver]) -> Any:
+        """Rank 0's value."""
+        run.write()
+        elastic = isinstance(self._given["num_workers"], (tuple, list))
+        about = {
+            "attempt": run.attempts,
+            "elastic": elastic,
+            "probe": probe,
+            "name": store.root.rsplit("/", 1)[-1],
+            "storage": store.root,
+        }
+
+        def rank_of(worker: int) -> int:
+            call = executor._elastic_call
+            return call.rank_of(worker) if call is not None else worker
+
+        def numbers_of(worker: int) -> Optional[list[int]]:
+            call = executor._elastic_call
+            rank = call.rank_of(worker) if call is not None else -1
+            infos = list(call.slots.values()) if call is not None else []
+            if not 0 <= rank < len(infos):
+                return None
+            hosts = list(dict.fromkeys(info.hostname for info in infos))
+            mine = infos[rank]
+            return [mine.rank, mine.size, mine.local_rank, mine.local_size, hosts.index(mine.hostname)]
+
+        def membership() -> Any:
+            call = executor._elastic_call
+            gang = call.place[1] if call is not None else None
+            return gang.slots.infos if gang is not None else None
+
+        start = None
+        if self._start_from is not None:
+            start = os.path.abspath(self._start_from.path)
+            if not os.path.isdir(start):
+                raise FileNotFoundError(f"resume_from_checkpoint is not there: {start}")
+        number = [0]
+
+        def answer(worker: int, data: dict[str, Any], content: bytes) -> None:
+            executor._answer_worker(worker, {**data, "call": number[0]}, content)
+
+        receiver = Receiver(
+            store, run, self._run_config.checkpoint_config, run.attempts, answer, rank_of, numbers_of, membership, start
+        )
+        made.append(receiver)
+
+        def take(worker: int, question: Any, content: Any) -> None:
+            call = executor._call
+            number[0] = call.number if executor._elastic_call is None and call is not None else 1
+            receiver.take(worker, question, content)
+
+        executor._on_train = take
+        what: Any = (run_loop, (self._loop, self._wants_config, self._config or {}, about, self._datasets), {})
+        try:
+            values = executor._run_call("run", what if elastic else dumps(what, CALL), None, Limits(executor._grace(), is_ended_at_once=True))
+        finally:
+            receiver.close()
+        if receiver.failure is not None:
+            raise HvdrayError(f"the run's files can't be written: {receiver.failure}") from receiver.failure
+        return values[0] if values else None
+
+    def _finished(self, store: Store, run: RunFile, value: Any, metrics: Optional[dict[str, Any]]) -> Result:
+        run.finish("finished")
+        return Result(store, run, return_value=value, metrics=metrics)
+
+    def _failed(
+        self, store: Store, run: RunFile, error: BaseException, failures: int, metrics: Any, broken: Optional[BaseException]
+    ) -> TrainingFailedError:
+        times = "" if failures == 1 else f" for the {failures}th time" if failures > 3 else f" {('twice', 'three times')[failures - 2]}"
+        what = f"the run's files can't be written: {broken}" if broken is not None else f"the loop has failed{times}: {_first_line(error)}"
+        hint = f"Trainer.restore({store.root!r}) goes on from {_from(run)}"
+        failed = TrainingFailedError(what, hint=hint, code=getattr(error, "code", ""), report=getattr(error, "report", None))
+        failed.__cause__ = broken if broken is not None and not isinstance(error, WorkerError) else error
+        failed.worker_failures = _failures_of(error)
+        try:
+            store.put("error.txt", f"{what}\n\n{getattr(error, 'traceback', '')}".encode("utf-8", "replace"))
+            failed.result = Result(store, run, error=failed, metrics=metrics)
+        except OSError:
+            pass  # A full disk, which is what the error says.
+        return failed
+
+
+def _failures_of(error: BaseException) -> "dict[int, BaseException]":
+    """The one that began it first."""
+    failures: dict[int, BaseException] = {}
+    if isinstance(error, WorkerError):
+        failures[error.rank] = error.__cause__ or error
+        for rank, outcome in enumerate(error.outcomes):
+            if isinstance(outcome, BaseException):
+                failures.setdefault(rank, outcome)
+    return failures
+
+
+def _first_line(error: BaseException) -> str:
+    return str(getattr(error, "message", error)).split("\n", 1)[0]
+
+
+def _from(run: RunFile) -> str:
+    return str(run.checkpoints[-1]["name"]) if run.checkpoints else "the beginning"
+
+
+def _tidy(store: Store, run: RunFile, is_over: bool = False) -> None:
+    """Removes what is not committed; while no worker lives."""
+    committed = {entry["name"] for entry in run.checkpoints}
+    for name in store.names():
+        is_part = name.startswith(".part-") or name.endswith(".new~") or (is_over and name == ".probe")
+        if is_part or (name.startswith("checkpoint_") and name not in committed):
+            store.remove(name)
+    if not is_over:
+        for name in ("result.json", "progress.csv"):
+            store.truncate(name, run.sizes.get(name, 0))
+
+
+def _read_trainer(store: Store) -> dict[str, Any]:
+    """Its constructor's arguments; empty: they are not there, or not to be trusted."""
+    if "://" not in store.root and os.path.exists(store.path("trainer.pkl")):
+        owner = os.stat(store.path("trainer.pkl")).st_uid
+        if owner not in (os.geteuid(), 0):
+            return {}
+    content = store.read("trainer.pkl")
+    if content is None:
+        return {}
+    sizes, _, rest = content.partition(b"\n")
+    try:
+        told: dict[str, Any] = loads(json.loads(sizes), bytearray(rest))
+        return told
+    except Exception as error:
+        raise HvdrayError(f"{store.root}/trainer.pkl can't be read: {type(error).__name__}: {error}") from error

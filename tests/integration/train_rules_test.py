@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pure rules of `hvdray.train` (docs/train.md): which reports become commits, what is pruned, metrics, shards, names."""
+
+import itertools
+import math
+import random
+import sys
+
+import pytest
+from python_program import ROOT
+
+sys.path.insert(0, str(ROOT / "python"))
+from hvdray.train import _data, _files, _metrics  # noqa: E402  pylint: disable=wrong-import-position
+from hvdray.train._commits import Commits, Made, to_prune  # noqa: E402  pylint: disable=wrong-import-position
+
+SCHEDULES = 10_000
+
+
+class Attempt:
+    """Ranks that report in a random order, each n-th report with or without files, and what must be true of every commit."""
+
+    def __init__(self, draw, size, expected):
+        self.draw, self.size, self.expected = draw, size, set(expected)
+        self.commits = Commits(expected)
+        self.plans = {rank: draw.choice([0, 0, draw.randrange(6), 5]) for rank in range(size)}
+        self.gives = {rank: draw.choice([0.0, 0.5, 1.0]) for rank in range(size)}
+        self.made = dict.fromkeys(range(size), 0)
+        self.begun, self.well, self.under_way = set(expected), set(), {}
+        self.waiting = {}  # (round, rank): has failed, of what is neither committed nor dropped
+        self.amended = 0  # checkpoints that got files of a rank that reported for the first time
+        self.checkpoints = {}  # round: ranks
+        self.lines, self.wanted_lines = [], []
+
+    def step(self):
+        """False: all ranks have ended well."""
+        able = [rank for rank in range(self.size) if rank not in self.well]
+        if not able:
+            return False
+        rank = self.draw.choice(able)
+        if rank in self.under_way:
+            number = self.under_way.pop(rank)
+            has_failed = self.draw.random() < 0.05
+            has_files = not has_failed and self.draw.random() < self.gives[rank]
+            metrics = {"round": number} if rank == 0 else None
+            self.made[rank] += 1
+            if has_files or has_failed:
+                self.waiting[number, rank] = has_failed
+            if rank == 0 and not has_failed:
+                self.wanted_lines.append(number)
+            self.take(self.commits.make(rank, Made(metrics, has_files, has_failed)))
+        elif self.made[rank] < self.plans[rank]:
+            self.under_way[rank] = self.commits.begin(rank)
+            assert self.under_way[rank] == self.made[rank]
+            self.begun.add(rank)
+        else:
+            self.well.add(rank)
+            self.take(self.commits.end_well(rank))
+        return True
+
+    def take(self, steps):
+        for step in steps:
+            for rank in step.dropped:
+                self.waiting.pop((step.number, rank))
+            if step.committed:
+                # All who have ever reported had made theirs.
+                assert all(rank in self.well or self.made[rank] > step.number for rank in self.begun), step
+                # The last commit never goes back.
+                assert step.number in self.checkpoints or step.number > max(self.checkpoints, default=-1), step
+                # After a restart from a run whose reporters are known a checkpoint is whole from the start.
+                assert step.number not in self.checkpoints or not self.begun <= self.expected, step
+                self.amended += step.number in self.checkpoints
+                for rank in step.committed:
+                    assert not self.waiting.pop((step.number, rank)), step
+                self.checkpoints.setdefault(step.number, set()).update(step.committed)
+            if step.metrics is not None:
+                self.lines.append(step.metrics["round"])
+
+    def check_end(self):
+        """All have ended well: nothing waits any more."""
+        assert not self.waiting
+        assert self.lines == self.wanted_lines == sorted(set(self.lines))
+
+
+def test_what_is_committed_is_whole_in_order_and_never_goes_back():
+    draw = random.Random(1)
+    ends = deaths = amended = 0
+    for _ in range(SCHEDULES):
+        size, reporters = draw.randrange(1, 5), set()
+        for _ in range(4):  # attempts
+            attempt = Attempt(draw, size, reporters)
+            lives = draw.choice([draw.randrange(20), draw.randrange(20), 10_000])
+            while lives and attempt.step():
+                lives -= 1
+            if attempt.checkpoints:
+                reporters = set(attempt.commits.reporters)
+            amended += attempt.amended
+            if lives:
+                ends += 1
+                attempt.check_end()
+                break
+            deaths += 1
+    assert min(ends, deaths) > SCHEDULES / 2 and amended > SCHEDULES / 20  # all of it was tried
+
+
+def test_one_rank_reports_alone():
+    for rank in (0, 3):
+        commits = Commits()
+        for number in range(3):
+            assert commits.begin(rank) == number
+            (step,) = commits.make(rank, Made(None, True))
+            assert (step.number, step.committed) == (number, (rank,))
+
+
+def test_a_rank_that_reports_for_the_first_time_after_a_commit_adds_its_files():
+    commits = Commits()
+    assert commits.make(1, Made(None, True))[0].committed == (1,)
+    (late,) = commits.make(0, Made({"loss": 1}, True))
+    assert (late.number, late.committed, late.metrics) == (0, (0,), {"loss": 1})
+    assert commits.make(1, Made(None, True)) == []  # from now on it is waited for
+    assert commits.make(0, Made({"loss": 2}, False))[0].committed == (1,)
+
+
+def test_the_first_files_of_a_round_that_was_settled_without_are_a_commit():
+    commits = Commits()
+    assert commits.make(1, Made(None, False))[0].committed == ()
+    assert commits.make(0, Made({"loss": 1}, True))[0].committed == (0,)
+
+
+def test_a_round_in_which_a_report_failed_has_no_commit_and_the_next_one_has():
+    commits = Commits({0, 1})
+    commits.make(1, Made(None, True))
+    (step,) = commits.make(0, Made({"loss": 1}, False, has_failed=True))
+    assert (step.committed, step.dropped, step.metrics) == ((), (0, 1), None)
+    commits.make(1, Made(None, True))
+    assert commits.make(0, Made({"loss": 1}, True))[0].committed == (0, 1)
+
+
+def test_pruned_are_the_worst_and_never_the_latest():
+    assert to_prune([None] * 4, None) == [] and to_prune([None] * 4, 2) == [0, 1]
+    assert to_prune([3.0, 1.0, 2.0, 0.0], 2) == [1, 2]
+    assert to_prune([math.nan, 1.0, None, math.nan], 2) == [0, 2]
+    for scores in itertools.product([1.0, 2.0, None], repeat=5):
+        gone = to_prune(list(scores), 3)
+        assert len(gone) == 2 and 4 not in gone
+
+
+def test_metrics_are_plain_and_nan_is_null_and_back():
+    numpy = pytest.importorskip("numpy")
+    given = {"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.bool_(True), "d": math.nan, "e": math.inf,
+             "f": {"g": [1, numpy.array(2.5)]}, "h": None, "i": "text", "j": numpy.float64("nan")}
+    plain = _metrics.checked_metrics(given)
+    assert all(type(value).__module__ == "builtins" for value in plain.values())
+    text = _metrics.to_json(plain)
+    assert '"d": null' in text and '"e": "Infinity"' in text
+    back = _metrics.read_back(text)
+    assert math.isnan(back["d"]) and math.isnan(back["j"]) and back["e"] == math.inf and back["f"] == {"g": [1, 2.5]}
+    assert back["a"] == 0.5 and back["b"] == 3 and back["c"] is True and back["i"] == "text"
+
+
+@pytest.mark.parametrize("given, text", [
+    ([1], "must be a dict, not list"),
+    ({1: 2}, "keys must be texts"),
+    ({"a": {"b": object()}}, "metrics['a']['b'] is a object"),
+    ({"a": b"x"}, "metrics['a'] is a bytes"),
+    ({"a": "x" * 70_000}, "65536"),
+])
+def test_metrics_that_are_no_numbers_are_named_by_their_path(given, text):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        _metrics.checked_metrics(given)
+    assert text in str(raised.value)
+
+
+def test_an_array_of_many_values_is_no_metric():
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(TypeError, match="ndarray"):
+        _metrics.checked_metrics({"a": numpy.zeros(3)})
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_shards_are_disjoint_and_equal_or_whole(equal):
+    for rows, size in itertools.product(range(20), range(1, 6)):
+        shards = [list(_data.Shard(list(range(rows)), rank, size, equal)) for rank in range(size)]
+        seen = list(itertools.chain(*shards))
+        assert seen == list(range(len(seen)))
+        lengths = {len(shard) for shard in shards}
+        assert lengths == {rows // size} if equal else len(seen) == rows and max(lengths) - min(lengths) <= 1
+
+
+def test_batches_are_what_their_rows_are():
+    numpy = pytest.importorskip("numpy")
+    assert list(_data.Shard([1, 2, 3, 4, 5], 0, 1).iter_batches(batch_size=2)) == [[1, 2], [3, 4], [5]]
+    assert list(_data.Shard([1, 2, 3, 4, 5], 0, 1).iter_batches(batch_size=2, drop_last=True)) == [[1, 2], [3, 4]]
+    arrays = list(_data.Shard(numpy.arange(8).reshape(4, 2), 1, 2).iter_batches(batch_size=2))
+    assert len(arrays) == 1 and arrays[0].tolist() == [[4, 5], [6, 7]]
+    dicts = list(_data.Shard([{"x": 1, "y": 2}, {"x": 3, "y": 4}], 0, 1).iter_batches(batch_size=2))
+    assert dicts[0]["x"].tolist() == [1, 3] and dicts[0]["y"].tolist() == [2, 4]
+    with pytest.raises(ValueError):
+        list(_data.Shard([1], 0, 1).iter_batches(batch_size=0))
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "..", "a/../b", "a//b", "./a", "a/.", "a\0b", 3, None])
+def test_names_that_lead_out_of_a_checkpoint_are_refused(name):
+    with pytest.raises(ValueError):
+        _files.checked_name(name)
+
+
+def test_links_and_pipes_are_no_files_of_a_checkpoint(tmp_path):
+    import os  # pylint: disable=import-outside-toplevel
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/file").write_text("x")
+    assert [file.name for file in _files.scan(str(tmp_path))[1]] == ["a/file"]
+    (tmp_path / "a/link").symlink_to("file")
+    with pytest.raises(ValueError, match="links are not followed"):
+        _files.scan(str(tmp_path))
+    (tmp_path / "a/link").unlink()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="no plain file"):
+        _files.scan(str(tmp_path))
