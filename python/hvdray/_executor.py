@@ -178,6 +178,7 @@ class Executor:
         self._call: Optional[Call] = None
         self._calls = 0
         self._on_train: Optional[Callable[[int, Any, Any], None]] = None  # worker, what a loop tells hvdray.train, blob
+        self._told: dict[int, tuple[Launcher, int]] = {}  # by worker: the object of the last answer to its loop
         self._executable: Optional[tuple[Any, tuple[Any, ...], dict[str, Any]]] = None
         self._has_started = False
         self._is_over = False
@@ -664,12 +665,15 @@ class Executor:
         rank = worker if elastic is None else elastic.rank_of(worker)
         if launcher is None or gang is None or gang.has_ended or rank < 0:
             return
+        before, number = self._told.pop(worker, (None, 0))
+        if before is launcher:  # It has asked again, so it has it.
+            launcher.drop(number)
         if len(content) <= MAX_BLOB:
             return launcher.send(gang, [rank], [], data, [content] if content else [])
         number = launcher.next_object()
         launcher.put(number, [content])
         launcher.send(gang, [rank], [number], {**data, "object": number}, [])
-        launcher.drop(number)
+        self._told[worker] = launcher, number
 
     def _is_alive(self) -> bool:
         launcher, gang = self._launcher, self._gang

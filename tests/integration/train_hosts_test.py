@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hvdray.train.Trainer` with workers on other hosts, through real sshd. Of h1 and h2, one sees the driver's directory, or none."""
+
+import contextlib
+
+import pytest
+from python_program import Programs
+from train_test import HEAD
+
+# Each rank has large files of its own, and goes on from them. Ranks know of each other's reports by files that all hosts see.
+LOOP = """
+marks = home.parent / "marks"
+def loop(config):
+    assert os.path.exists(home / "run") == (rank() in config["seeing"]), "the test's own mounts"
+    begin, seen = 0, None
+    if (checkpoint := train.get_checkpoint()) is not None:
+        with checkpoint.as_directory() as folder:
+            big = pathlib.Path(folder, f"deep/big{rank()}").read_bytes()
+            seen = sorted(os.listdir(folder)), len(big), set(big), os.path.isdir(folder + "/deep/empty")
+            begin = int(pathlib.Path(folder, f"step{rank()}").read_text()) + 1
+        assert os.path.exists(folder) == (rank() in config["seeing"])  # a copy ends with the block
+    for at in range(begin, 4):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        (folder / "deep/empty").mkdir(parents=True)
+        (folder / f"deep/big{rank()}").write_bytes(bytes([at]) * 20_000_000)
+        (folder / f"step{rank()}").write_text(str(at))
+        train.report({"at": at}, checkpoint=train.Checkpoint.from_directory(folder))
+        (marks / f"{at}.{rank()}").touch()
+        wait_for(marks / f"{at}.{1 - rank()}")
+        if at == 2 and rank() == 1 and seen is None:
+            os.kill(CULPRIT, signal.SIGKILL)
+            sleep()
+    return begin, seen
+marks.mkdir()
+(home / "run").mkdir(parents=True, exist_ok=True)
+config = train.RunConfig(name="run", storage_path=str(home), failure_config=train.FailureConfig(1))
+result = train.Trainer(loop, hosts="h1:1,h2:1", run_config=config, train_loop_config={"seeing": SEEING}).fit()
+files = ["deep", "step0", "step1"]
+assert result.return_value == (3, (files, 20_000_000, {2}, True)), result.return_value
+assert names(result.checkpoint.path) == files and result.metrics["at"] == 3
+assert names(result.checkpoint.path + "/deep") == ["big0", "big1", "empty"]
+assert set(pathlib.Path(result.checkpoint.path, "deep/big1").read_bytes()) == {3}
+assert not [name for name in names() if name.startswith(".")] and told()["attempts"] == 2
+"""
+
+
+@pytest.fixture
+def programs(hvdray_at_launcher, tmp_path):
+    class TrainPrograms(Programs):
+        def start(self, lines, **more):
+            return super().start(HEAD + lines, **more)
+
+    return TrainPrograms(hvdray_at_launcher, tmp_path)
+
+
+@contextlib.contextmanager
+def hidden(hosts, path, names):
+    """These hosts have an empty directory there."""
+    path.mkdir()
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(hosts.mounted(name, path, "size=1m"))
+        yield
+
+
+@pytest.mark.parametrize("seeing, culprit", [((0,), "os.getpid()"), ((), "os.getppid()")])
+def test_files_of_hosts_that_do_not_see_the_directory_come_through_the_link(programs, hosts, tmp_path, seeing, culprit):
+    """A rank is killed, or its agent with it: both go on from what they had saved, wherever they are."""
+    with hidden(hosts, tmp_path / "runs", [name for rank, name in enumerate(("h1", "h2")) if rank not in seeing]):
+        result = programs.run(LOOP.replace("SEEING", repr(seeing)).replace("CULPRIT", culprit))
+    assert "restarting from checkpoint_000002" in result.errors
+
+
+def test_a_checkpoint_of_another_run_is_read_where_the_directory_is_not_seen(programs, hosts, tmp_path):
+    with hidden(hosts, tmp_path / "runs", ["h1"]):
+        programs.run("""
+def loop():
+    with train.get_checkpoint().as_directory() as folder:
+        return names(folder), pathlib.Path(folder, "a").read_text()
+home.joinpath("other/sub").mkdir(parents=True)
+home.joinpath("other/a").write_text("b" * 5_000_000)
+config = train.RunConfig(name="run", storage_path=str(home))
+start = train.Checkpoint.from_directory(home / "other")
+result = train.Trainer(loop, hosts="h1:1", run_config=config, resume_from_checkpoint=start).fit()
+assert result.return_value == (["a", "sub"], "b" * 5_000_000) and result.checkpoint is None
+""")
+
+
+def test_a_disk_that_is_full_where_the_files_go_is_said_on_the_host(programs, hosts, tmp_path):
+    """The directory is the driver's alone, and no place is left in it."""
+    with hidden(hosts, tmp_path / "runs", ["h1"]), hosts.mounted("launcher", tmp_path / "runs", "size=3m"):
+        programs.run("""
+import errno
+def loop():
+    try:
+        train.report({"a": 1}, checkpoint=save(big="x" * 9_000_000))
+        raise SystemExit("no error")
+    except OSError as error:
+        assert error.errno == errno.ENOSPC, error
+    train.report({"a": 2}, checkpoint=save(step=2))
+config = train.RunConfig(name="run", storage_path=str(home))
+result = train.Trainer(loop, hosts="h1:1", run_config=config).fit()
+assert names(result.checkpoint.path) == ["step"] and [n for n in names() if n.startswith(("c", "."))] == ["checkpoint_000000"]
+""")
