@@ -96,7 +96,7 @@ class Call:
         self.killed: list[int] = []
         self.on_value: Optional[Callable[[int, Any], None]] = None  # of a rank, as soon as it is there; on the waiting thread
         self.log = Log()
-        self.on_train: Optional[Callable[[int, Any, Any], None]] = None  # of what loops tell hvdray.train
+        self.on_train: Optional[Callable[[Any, Any], None]] = None  # of what loops tell hvdray.train
         self._hosts: list[str] = []  # by rank
         self._told_ranks: set[int] = set()
         self._values: dict[int, Any] = {}
@@ -109,7 +109,7 @@ class Call:
             return
         if "train" in data:
             if self.on_train is not None:
-                self.on_train(rank, data["train"], content)
+                self.on_train(data["train"], content)
             return
         self.answers[rank] = Answer(data, content)
         # A result that does not travel is no reason to interrupt others.

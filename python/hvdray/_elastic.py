@@ -113,7 +113,7 @@ class ElasticCall:
     def __init__(self, hosts: ElasticHosts, payload: Payload, log: Log):
         self._hosts = hosts
         self._log = log
-        self.on_train: Optional[Callable[[int, Any, Any], None]] = None  # as that of a Call
+        self.on_train: Optional[Callable[[Any, Any], None]] = None  # as that of a Call
         self._place = hosts.place
         self._payload = payload
         self._answers: dict[int, Answer] = {}  # by worker
@@ -170,14 +170,6 @@ class ElasticCall:
         gang = self._gang
         return gang.slots.infos if gang is not None and not gang.has_ended else {}
 
-    def rank_of(self, number: int) -> int:
-        """Of a worker now. -1: it is no member."""
-        gang = self._gang
-        for worker in self.workers:
-            if gang is not None and gang.numbers.get((worker["host"], worker["pid"])) == number:
-                return int(worker["rank"])
-        return -1
-
     def takes_notices(self, slot: Slot) -> bool:
         return self._listener(slot) is not None
 
@@ -222,7 +214,7 @@ class ElasticCall:
             self._log.add(lambda: value_of(Answer(data, content), *self._place_of(worker), self._wants_json))
         elif "train" in data:
             if self.on_train is not None:
-                self.on_train(worker, data["train"], content)
+                self.on_train(data["train"], content)
         elif "ok" in data:
             self._answers[worker] = Answer(data, content)
 
@@ -333,8 +325,11 @@ class ElasticCall:
 
     def _place_of(self, number: int) -> tuple[int, str]:
         """Rank and host now; the number itself, of one that is no member."""
-        rank = self.rank_of(number)
-        return (rank, self.workers[rank]["host"]) if rank >= 0 else (number, "unknown")
+        numbers = self._gang.numbers if self._gang is not None else {}
+        for worker in self.workers:
+            if numbers.get((worker["host"], worker["pid"])) == number:
+                return worker["rank"], worker["host"]
+        return number, "unknown"
 
     def _answer_of(self, gang: Gang, row: dict[str, Any]) -> Optional[Answer]:
         return self._answers.get(gang.numbers.get((row["host"], row["pid"]), -1))

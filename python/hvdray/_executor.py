@@ -177,8 +177,8 @@ class Executor:
         self._tasks = Tasks(self)
         self._call: Optional[Call] = None
         self._calls = 0
-        self._on_train: Optional[Callable[[int, Any, Any], None]] = None  # worker, what a loop tells hvdray.train, blob
-        self._told: dict[int, tuple[Launcher, int]] = {}  # by worker: the object of the last answer to its loop
+        self._on_train: Optional[Callable[[Any, Any], None]] = None  # what a loop tells hvdray.train, blob
+        self._told: dict[int, tuple[Launcher, int]] = {}  # by rank: the object of the last answer to its loop
         self._executable: Optional[tuple[Any, tuple[Any, ...], dict[str, Any]]] = None
         self._has_started = False
         self._is_over = False
@@ -658,14 +658,13 @@ class Executor:
         finally:
             self._turn.release()
 
-    def _answer_worker(self, worker: int, data: dict[str, Any], content: bytes) -> None:
+    def _answer_loop(self, rank: int, data: dict[str, Any], content: bytes) -> None:
         """To a loop that waits for it, from any thread. Lost with its worker."""
         elastic = self._elastic_call
         launcher, gang = (self._launcher, self._gang) if elastic is None else elastic.place
-        rank = worker if elastic is None else elastic.rank_of(worker)
-        if launcher is None or gang is None or gang.has_ended or rank < 0:
+        if launcher is None or gang is None or gang.has_ended:
             return
-        before, number = self._told.pop(worker, (None, 0))
+        before, number = self._told.pop(rank, (None, 0))
         if before is launcher:  # It has asked again, so it has it.
             launcher.drop(number)
         if len(content) <= MAX_BLOB:
@@ -673,7 +672,7 @@ class Executor:
         number = launcher.next_object()
         launcher.put(number, [content])
         launcher.send(gang, [rank], [number], {**data, "object": number}, [])
-        self._told[worker] = launcher, number
+        self._told[rank] = launcher, number
 
     def _is_alive(self) -> bool:
         launcher, gang = self._launcher, self._gang

@@ -179,9 +179,7 @@ class Worker:
                 if message["type"] == "object":
                     self._objects[message["object"]] = (self._reader.descriptor(), message["size"])
                 elif message["type"] == "data" and message["data"]["do"] == "answer":
-                    answer = message["data"]
-                    if answer["call"] == self._running:
-                        return answer, self._content_of(answer, blob)
+                    return message["data"], self._content_of(message["data"], blob)
                 else:
                     self._unread.append((message, blob))
 

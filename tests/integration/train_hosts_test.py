@@ -102,3 +102,50 @@ config = train.RunConfig(name="run", storage_path=str(home))
 result = train.Trainer(loop, hosts="h1:1", run_config=config).fit()
 assert names(result.checkpoint.path) == ["step"] and [n for n in names() if n.startswith(("c", "."))] == ["checkpoint_000000"]
 """)
+
+
+def test_workers_come_and_go_and_each_time_all_begin_with_the_last_commit(programs):
+    """A host joins, is lost, and comes back; no restart of these is a failure."""
+    result = programs.run("""
+class Found:
+    hosts = {"h1": 1}
+    def find_available_hosts_and_slots(self):
+        return dict(self.hosts)
+marks = home.parent / "marks"
+marks.mkdir()
+def loop():
+    size, begin = train.get_context().get_world_size(), step()
+    shard = list(train.get_dataset_shard("rows"))
+    assert len(shard) == 12 // size
+    (marks / f"{begin}-{size}-{rank()}").touch()
+    for at in range(begin, 100_000):
+        train.report({"at": at, "size": size}, checkpoint=save(**{"step": at, f"rank{rank()}": at}))
+        if (marks / "end").exists():
+            return at
+        time.sleep(0.02)
+found = Found()
+config = train.RunConfig(name="run", storage_path=str(home), checkpoint_config=train.CheckpointConfig(num_to_keep=2))
+trainer = train.Trainer(loop, num_workers=(1, 2), hosts=found, run_config=config, datasets={"rows": list(range(12))},
+                        options={"settle": "100ms"})
+def act():
+    def until(what):
+        while not what():
+            time.sleep(0.02)
+    def sizes():
+        path = home / "run/result.json"
+        lines = [json.loads(line)["size"] for line in path.read_text().splitlines(True) if line.endswith("\\n")] if path.exists() else []
+        return [size for before, size in zip([0, *lines], lines) if size != before]
+    for hosts, wanted in ({}, [1]), ({"h1": 1, "h2": 1}, [1, 2]), ({"h1": 1}, [1, 2, 1]), ({"h1": 1, "h2": 1}, [1, 2, 1, 2]):
+        found.hosts = hosts or found.hosts
+        until(lambda: sizes() == wanted)
+    (marks / "end").touch()
+thread = threading.Thread(target=act)
+thread.start()
+result = trainer.fit()
+thread.join()
+lines = [json.loads(line)["at"] for line in (home / "run/result.json").read_text().splitlines()]
+assert lines == list(range(len(lines))), lines
+assert told()["attempts"] == 1 and names(result.checkpoint.path) == ["rank0", "rank1", "step"]
+assert len([name for name in names() if name.startswith("ch")]) == 2 and not [name for name in names() if name.startswith(".")]
+""")
+    assert "restarting from" not in result.errors

@@ -29,43 +29,37 @@ class Receiver:
         store: Store,
         run: RunFile,
         keep: CheckpointConfig,
-        attempt: int,
         answer: Answer,
-        rank_of: Callable[[int], int],
-        numbers_of: Callable[[int], Optional[list[int]]],
-        membership: Callable[[], Any],
         start_from: Optional[str],
     ):
-        """`rank_of`, `numbers_of`: of a worker, now. `membership`: changes its identity when the workers change. `start_from`: the
-        directory of a checkpoint, before there is one of this run's."""
-        self._store, self._run, self._keep, self._attempt, self._answer = store, run, keep, attempt, answer
-        self._rank_of, self._numbers_of, self._membership, self._start_from = rank_of, numbers_of, membership, start_from
+        """`start_from`: the directory of a checkpoint, before there is one of this run's."""
+        self._store, self._run, self._keep, self._answer, self._start_from = store, run, keep, answer, start_from
         self._parts: dict[tuple[int, int], str] = {}  # by round and rank: directories with files that are not committed
         self._names: dict[int, str] = {}  # by round: of what is committed
         self._arriving: dict[tuple[int, str], Any] = {}
-        self._in_use: dict[int, str] = {}  # by worker: a checkpoint that it may be reading
-        self._began_with = run.checkpoints[-1]["name"] if run.checkpoints else ""
+        self._in_use: dict[int, str] = {}  # by rank: a checkpoint that it may be reading
         self._token = os.urandom(4).hex()
         self._count = 0  # of parts
-        self._era = 0  # of the same workers
-        self._members: Any = None
-        self._commits = Commits(run.reporters)
+        self._generation = 0
+        self._begin(0)
         self.failure: Optional[BaseException] = None  # of the storage
         self.latest_metrics: Optional[dict[str, Any]] = None
-        self._queue: "queue.SimpleQueue[Optional[tuple[int, Any, Any]]]" = queue.SimpleQueue()
+        self._queue: "queue.SimpleQueue[Optional[tuple[Any, Any]]]" = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._go, name="hvdray train", daemon=True)
         self._thread.start()
 
-    def take(self, worker: int, question: Any, content: Any) -> None:
-        self._queue.put((worker, question, content))
+    def _begin(self, size: int) -> None:
+        self._began_with = self._run.checkpoints[-1]["name"] if self._run.checkpoints else ""
+        self._commits = Commits(rank for rank in self._run.reporters if rank < size)
+
+    def take(self, question: Any, content: Any) -> None:
+        self._queue.put((question, content))
 
     def close(self) -> None:
         """Once no worker lives. What they have told is dealt with."""
         self._queue.put(None)
         self._thread.join()
-        for arriving in self._arriving.values():
-            arriving.discard()
-        self._in_use.clear()
+        self._discard()
         self._began_with = ""
         if self.failure is None:
             try:
@@ -75,34 +69,52 @@ class Receiver:
 
     def _go(self) -> None:
         while (item := self._queue.get()) is not None:
-            worker, question, content = item
+            question, content = item
+            generation, rank, size = question["from"]
             try:
-                answer, blob = self._on(worker, question, content)
+                if generation < self._generation:
+                    continue  # Of a worker that has ended.
+                if generation > self._generation:
+                    self._follow(generation, size)
+                answer, blob = self._on(rank, question, content)
             except OSError as error:
                 answer, blob = {"error": [error.errno or 0, error.strerror or str(error)]}, b""
             except Exception as error:
                 answer, blob = {"error": [0, f"{type(error).__name__}: {error}"]}, b""
-            self._answer(worker, {"do": "answer", **answer}, blob)
+            self._answer(rank, {"do": "answer", "for": question["from"], **answer}, blob)
 
-    def _on(self, worker: int, question: Any, content: Any) -> tuple[dict[str, Any], bytes]:
+    def _follow(self, generation: int, size: int) -> None:
+        """Of elastic runs: new workers begin with the last commit; what others have left is nobody's."""
+        is_first, self._generation = self._generation == 0, generation
+        if not is_first:
+            self._discard()
+            self._run.go_back()
+            tidy(self._store, self._run)
+        self._begin(size)
+
+    def _discard(self) -> None:
+        for arriving in self._arriving.values():
+            arriving.discard()
+        self._arriving, self._parts, self._names, self._in_use = {}, {}, {}, {}
+
+    def _on(self, rank: int, question: Any, content: Any) -> tuple[dict[str, Any], bytes]:
         do = question.get("do")
         if self.failure is not None and do in ("begin", "made", "end"):
             raise self.failure
-        self._follow_members()
         if do == "begin":
-            self._in_use.pop(worker, None)
-            return {"part": self._path_of(self._part_of(worker))}, b""
+            self._in_use.pop(rank, None)
+            return {"part": self._path_of(self._part_of(rank))}, b""
         if do == "part":
             folders = [_files.checked_name(_files.as_name(folder)) for folder in question["folders"]]
-            self._store.make(self._part_of(worker), folders)
+            self._store.make(self._part_of(rank), folders)
         elif do == "piece":
-            self._on_piece(worker, _files.checked_name(_files.as_name(question["file"])), content, question["last"])
+            self._on_piece(rank, _files.checked_name(_files.as_name(question["file"])), content, question["last"])
         elif do == "made":
-            self._on_made(worker, question)
+            self._on_made(rank, question)
         elif do == "end":
-            self._settle(self._commits.end_well(worker))
+            self._settle(self._commits.end_well(rank))
         elif do == "last":
-            return self._last(worker), b""
+            return self._last(rank), b""
         elif do == "list":
             folders, files = self._store_of(question["name"]).listing(self._checked(question["name"]))
             listed = {"folders": [_files.as_text(folder) for folder in folders], "files": [(_files.as_text(f.name), f.size) for f in files]}
@@ -110,28 +122,12 @@ class Receiver:
         elif do == "get":
             name = _files.checked_name(_files.as_name(question["file"]))
             return {}, self._store_of(question["name"]).piece(self._checked(question["name"]), name, question["at"])
-        elif do == "who":
-            return {"numbers": self._numbers_of(worker)}, b""
         else:
             raise ValueError(f"no such question: {do!r}")
         return {}, b""
 
-    def _follow_members(self) -> None:
-        """Of elastic runs: whoever comes or goes, all begin a new round together; what was not committed is nobody's."""
-        members = self._membership()
-        if members is self._members:
-            return
-        if self._members is not None:
-            self._era += 1
-            self._commits = Commits()
-            for part in self._parts.values():
-                self._store.remove(part)
-            self._parts.clear()
-            self._names.clear()
-        self._members = members
-
-    def _part_of(self, worker: int) -> str:
-        key = self._commits.begin(worker), worker
+    def _part_of(self, rank: int) -> str:
+        key = self._commits.begin(rank), rank
         if key not in self._parts:
             self._count += 1
             self._parts[key] = f".part-{self._token}-{self._count}"
@@ -140,33 +136,33 @@ class Receiver:
     def _path_of(self, part: str) -> Optional[str]:
         return self._store.path(part) if "://" not in self._store.root else None
 
-    def _on_piece(self, worker: int, name: str, content: Any, is_last: bool) -> None:
-        arriving = self._arriving.get((worker, name))
+    def _on_piece(self, rank: int, name: str, content: Any, is_last: bool) -> None:
+        arriving = self._arriving.get((rank, name))
         try:
             if arriving is None:
-                arriving = self._arriving[worker, name] = self._store.arriving(self._part_of(worker), name, f"{worker}")
+                arriving = self._arriving[rank, name] = self._store.arriving(self._part_of(rank), name, f"{rank}")
             if content is None:
                 raise MemoryError("the driver has no memory for a piece of a checkpoint")
             arriving.write(content)
             if is_last:
-                del self._arriving[worker, name]
+                del self._arriving[rank, name]
                 arriving.finish()
         except Exception:
-            self._arriving.pop((worker, name), None)
+            self._arriving.pop((rank, name), None)
             if arriving is not None:
                 arriving.discard()
             raise
 
-    def _on_made(self, worker: int, question: dict[str, Any]) -> None:
-        for key in [key for key in self._arriving if key[0] == worker]:
+    def _on_made(self, rank: int, question: dict[str, Any]) -> None:
+        for key in [key for key in self._arriving if key[0] == rank]:
             self._arriving.pop(key).discard()
-        metrics = RunFile.read_metrics(question["metrics"]) if self._rank_of(worker) == 0 else None
+        metrics = RunFile.read_metrics(question["metrics"]) if rank == 0 else None
         made = Made(metrics, bool(question.get("checkpoint")), bool(question.get("failed")))
         if not made.has_files and not made.has_failed:
-            self._parts.pop((self._commits.begin(worker), worker), None)
+            self._parts.pop((self._commits.begin(rank), rank), None)
         if metrics is not None and not made.has_failed:
             self.latest_metrics = metrics
-        self._settle(self._commits.make(worker, made))
+        self._settle(self._commits.make(rank, made))
 
     # ---- commits
 
@@ -196,7 +192,7 @@ class Receiver:
             self._write_line(step.metrics, name)
         if name is not None and not is_pruned:
             self._store.sync()
-            self._run.reporters = frozenset(self._commits.reporters) if self._era == 0 else frozenset()
+            self._run.reporters = frozenset(self._commits.reporters)
             self._run.commit(name, step.metrics)
             self._prune()
 
@@ -234,12 +230,12 @@ class Receiver:
 
     # ---- what workers read
 
-    def _last(self, worker: int) -> dict[str, Any]:
+    def _last(self, rank: int) -> dict[str, Any]:
         # Those who begin late must not see what others have committed meanwhile: all begin with the same.
-        has_reported = self._commits.made_by(worker) > 0
+        has_reported = self._commits.made_by(rank) > 0
         name = self._run.checkpoints[-1]["name"] if has_reported and self._run.checkpoints else self._began_with
         if name:
-            self._in_use[worker] = name
+            self._in_use[rank] = name
             return {"name": name, "path": self._path_of(name), "where": f"{self._store.root}/{name}"}
         if self._start_from is not None:
             return {"name": "", "path": self._start_from, "where": self._start_from}
@@ -252,3 +248,15 @@ class Receiver:
         if name:
             return _files.checked_name(name)
         return os.path.basename(self._start_from or "")
+
+
+def tidy(store: Store, run: RunFile, is_over: bool = False) -> None:
+    """Removes what is not committed; while no worker lives."""
+    committed = {entry["name"] for entry in run.checkpoints}
+    for name in store.names():
+        is_part = name.startswith(".part-") or name.endswith(".new~") or (is_over and name == ".probe")
+        if is_part or (name.startswith("checkpoint_") and name not in committed):
+            store.remove(name)
+    if not is_over:
+        for name in ("result.json", "progress.csv"):
+            store.truncate(name, run.sizes.get(name, 0))

@@ -22,9 +22,11 @@ _current: "Optional[Session]" = None
 
 
 class Context:
-    """Of this rank, for as long as its gang lives; of elastic runs, until the next change."""
+    """Of this rank, as long as it lives."""
 
-    def __init__(self, numbers: Sequence[int], name: str, storage: str):
+    def __init__(self, name: str, storage: str):
+        names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK")
+        numbers = [int(os.environ.get(f"HOROVOD_{name}", "1" if "SIZE" in name else "0")) for name in names]
         self._rank, self._size, self._local_rank, self._local_size, self._node_rank = numbers
         self._name, self._storage = name, storage
 
@@ -61,6 +63,8 @@ class Session:
         self._lock = threading.RLock()  # of questions
         self._pid = os.getpid()
         self._is_over = False
+        self.context = Context(about["name"], about["storage"])
+        self._from = [int(os.environ.get("HVDRAY_GENERATION", "1")), self.context.get_world_rank(), self.context.get_world_size()]
         self._sees_storage = _sees(about["probe"])
 
     def report(self, metrics: Any, checkpoint: Optional[Checkpoint]) -> None:
@@ -80,7 +84,7 @@ class Session:
     def _save(self, checkpoint: Checkpoint, part: Optional[str]) -> None:
         with checkpoint.as_directory() as source:
             found = _files.scan(source)
-            by = str(self._about["attempt"]) + "-" + os.environ.get("HOROVOD_RANK", "0") + "-" + str(os.getpid())
+            by = str(os.getpid())
             if self._sees_storage and part is not None:
                 self._ask({"do": "part", "folders": [_files.as_text(folder) for folder in found[0]]})
                 _files.copy_in(source, found, part, by)
@@ -138,19 +142,11 @@ class Session:
         content: bytes = self._ask({"do": "get", "name": checkpoint, "file": _files.as_text(name), "at": at})["content"]
         return content
 
-    def context(self) -> Context:
-        numbers = _numbers_of_environment()
-        if self._about["elastic"]:
-            with self._lock:
-                numbers = self._ask({"do": "who"})["numbers"] or numbers
-        return Context(numbers, self._about["name"], self._about["storage"])
-
     def shard(self, name: str, equal: bool) -> Shard:
         if name not in self._datasets:
             known = ", ".join(sorted(self._datasets)) or "none at all"
             raise KeyError(f"the trainer has no data set {name!r}; it has {known}")
-        where = self.context()
-        return Shard(self._datasets[name], where.get_world_rank(), where.get_world_size(), equal)
+        return Shard(self._datasets[name], self.context.get_world_rank(), self.context.get_world_size(), equal)
 
     def end(self, is_good: bool) -> None:
         with self._lock:
@@ -173,11 +169,13 @@ class Session:
             raise RuntimeError("the loop has returned: nobody hears a report any more")
 
     def _tell(self, question: dict[str, Any], parts: Sequence[bytes]) -> None:
-        self._worker.tell({"train": question}, parts)
+        self._worker.tell({"train": {"from": self._from, **question}}, parts)
 
     def _hear(self) -> dict[str, Any]:
         """Raises OSError if the driver could not do it."""
-        answer, content = self._worker.hear()
+        answer: dict[str, Any] = {}
+        while answer.get("for") != self._from:  # One may be for who had this rank before.
+            answer, content = self._worker.hear()
         if answer.get("error") is not None:
             number, text = answer["error"]
             raise OSError(number, text) if number else OSError(text)
@@ -190,11 +188,6 @@ def _sees(probe: Sequence[str]) -> bool:
             return bool(probe[0]) and file.read() == probe[1] and os.access(os.path.dirname(probe[0]), os.W_OK)
     except (OSError, ValueError):
         return False
-
-
-def _numbers_of_environment() -> list[int]:
-    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK")
-    return [int(os.environ.get(f"HOROVOD_{name}", "1" if "SIZE" in name else "0")) for name in names]
 
 
 def takes_config(loop: Callable[..., Any]) -> bool:
@@ -222,7 +215,7 @@ def run_loop(loop: Callable[..., Any], wants_config: bool, config: Any, about: M
     try:
         value = loop(config) if wants_config else loop()
         is_good = True
-        return value if about["elastic"] or os.environ.get("HOROVOD_RANK", "0") == "0" else None
+        return value if session.context.get_world_rank() == 0 else None
     finally:
         if os.getpid() == session._pid:
             session.end(is_good)
@@ -252,7 +245,7 @@ def get_checkpoint() -> Optional[Checkpoint]:
 
 def get_context() -> Context:
     """Which rank this is, of how many, and which run."""
-    return _session("get_context").context()
+    return _session("get_context").context
 
 
 def get_dataset_shard(name: str = "train", equal: bool = True) -> Shard:

@@ -10,15 +10,14 @@ import time
 import warnings
 from typing import Any, Callable, Mapping, Optional, Union
 
-from .._calls import Limits
 from .._errors import HvdrayError, SerializationError, WorkerError
-from .._executor import CALL, Executor, Hosts
+from .._executor import Executor, Hosts
 from .._launcher import HOST_LOST
 from .._payload import dumps, loads
 from ._checkpoint import Checkpoint
 from ._config import RunConfig
 from ._data import check_datasets
-from ._receiver import Receiver
+from ._receiver import Receiver, tidy
 from ._result import Result, RunFile, TrainingFailedError
 from ._session import run_loop, takes_config
 from ._store import Store, store_of
@@ -42,7 +41,7 @@ class Trainer:
         **executor: Any,
     ):
         """`train_loop_per_worker`: takes nothing, or one argument, the config; it is called on each worker. `num_workers`: a number, or
-        (min, max) of an elastic run, whose loop uses hvd.elastic; default: all slots of `hosts`. `datasets`: lists, arrays,
+        (min, max) of an elastic run: whenever hosts come or go, new workers begin with the last commit; default: all slots of `hosts`. `datasets`: lists, arrays,
         frames, map-style sets by name. `executor`: other parameters of hvdray.Executor. Nothing starts before fit(). Raises
         TypeError and ValueError."""
         self._wants_config = takes_config(train_loop_per_worker)
@@ -147,6 +146,7 @@ class Trainer:
             if len(workers) != 2:
                 raise ValueError(f"num_workers must be a number or (min, max), not {workers!r}")
             given.update(min_workers=workers[0], max_workers=workers[1])
+            given["options"] = {"elastic_mode": "gang", **(given.get("options") or {})}
             if given["min_workers"] > given["max_workers"]:
                 raise ValueError(f"num_workers={workers!r}: min is above max")
         else:
@@ -155,115 +155,63 @@ class Trainer:
 
     def _run(self, store: Store, run: RunFile) -> Result:
         run.state, run.num_workers = "running", self._given["num_workers"]
-        _tidy(store, run)
+        tidy(store, run)
         store.remove("error.txt")
-        run.write()
-        probe = store.probe()
         executor = self._make_executor()
-        failures = 0
-        state = "interrupted"
-        error: Optional[BaseException] = None
-        metrics: Optional[dict[str, Any]] = None
+        state, failures, metrics = "interrupted", 0, None
         most = self._run_config.failure_config.max_failures
         try:
             while True:
                 run.attempts += 1
-                receiver: list[Receiver] = []
+                run.write()
+                receiver = self._receiver(executor, store, run)
                 try:
-                    value = self._attempt(executor, store, run, probe, receiver)
-                    metrics = receiver[0].latest_metrics or metrics
+                    value = self._attempt(executor, store, receiver)
                     state = "finished"
-                    break
-                except (WorkerError, HvdrayError) as failure:
-                    metrics = (receiver[0].latest_metrics if receiver else None) or metrics
-                    broken = receiver[0].failure if receiver else None
-                    if broken is None and not isinstance(failure, WorkerError) and failure.code != HOST_LOST:
+                    return Result(store, run, return_value=value, metrics=receiver.latest_metrics or metrics)
+                except HvdrayError as failure:
+                    metrics = receiver.latest_metrics or metrics
+                    is_of_loop = isinstance(failure, WorkerError) or failure.code == HOST_LOST
+                    if receiver.failure is None and not is_of_loop:
                         raise
                     failures += 1
-                    if broken is not None or (most >= 0 and failures > most):
+                    if receiver.failure is not None or 0 <= most < failures:
                         state = "failed"
-                        error = failure
-                        break
+                        raise self._failed(store, run, failure, failures, metrics, receiver.failure) from receiver.failure or failure
                     print(f"hvdray: {_first_line(failure)}; restarting from {_from(run)}, failure {failures}"
                           + (f" of {most}" if most >= 0 else ""), file=sys.stderr, flush=True)
                     run.go_back()
-                    _tidy(store, run)
+                    tidy(store, run)
                     executor.restart()
-            if error is not None:
-                raise self._failed(store, run, error, failures, metrics, receiver[0].failure)
-            return self._finished(store, run, value, metrics)
         finally:
             executor.shutdown()
             try:
-                _tidy(store, run, is_over=True)
+                tidy(store, run, is_over=True)
                 run.finish(state)
             except OSError as problem:
                 warnings.warn(f"the end of the run can't be written: {problem}", RuntimeWarning, stacklevel=2)
 
-    def _attempt(self, executor: Executor, store: Store, run: RunFile, probe: Any, made: list[Receiver]) -> Any:
-        """Rank 0's value."""
-        run.write()
-        elastic = isinstance(self._given["num_workers"], (tuple, list))
-        about = {
-            "attempt": run.attempts,
-            "elastic": elastic,
-            "probe": probe,
-            "name": store.root.rsplit("/", 1)[-1],
-            "storage": store.root,
-        }
-
-        def rank_of(worker: int) -> int:
-            call = executor._elastic_call
-            return call.rank_of(worker) if call is not None else worker
-
-        def numbers_of(worker: int) -> Optional[list[int]]:
-            call = executor._elastic_call
-            rank = call.rank_of(worker) if call is not None else -1
-            infos = list(call.slots.values()) if call is not None else []
-            if not 0 <= rank < len(infos):
-                return None
-            hosts = list(dict.fromkeys(info.hostname for info in infos))
-            mine = infos[rank]
-            return [mine.rank, mine.size, mine.local_rank, mine.local_size, hosts.index(mine.hostname)]
-
-        def membership() -> Any:
-            call = executor._elastic_call
-            gang = call.place[1] if call is not None else None
-            return gang.slots.infos if gang is not None else None
-
+    def _receiver(self, executor: Executor, store: Store, run: RunFile) -> Receiver:
         start = None
         if self._start_from is not None:
             start = os.path.abspath(self._start_from.path)
             if not os.path.isdir(start):
                 raise FileNotFoundError(f"resume_from_checkpoint is not there: {start}")
-        number = [0]
+        receiver = Receiver(store, run, self._run_config.checkpoint_config, executor._answer_loop, start)
+        executor._on_train = receiver.take
+        return receiver
 
-        def answer(worker: int, data: dict[str, Any], content: bytes) -> None:
-            executor._answer_worker(worker, {**data, "call": number[0]}, content)
-
-        receiver = Receiver(
-            store, run, self._run_config.checkpoint_config, run.attempts, answer, rank_of, numbers_of, membership, start
-        )
-        made.append(receiver)
-
-        def take(worker: int, question: Any, content: Any) -> None:
-            call = executor._call
-            number[0] = call.number if executor._elastic_call is None and call is not None else 1
-            receiver.take(worker, question, content)
-
-        executor._on_train = take
-        what: Any = (run_loop, (self._loop, self._wants_config, self._config or {}, about, self._datasets), {})
+    def _attempt(self, executor: Executor, store: Store, receiver: Receiver) -> Any:
+        """Rank 0's value."""
         try:
-            values = executor._run_call("run", what if elastic else dumps(what, CALL), None, Limits(executor._grace(), is_ended_at_once=True))
+            about = {"probe": store.probe(), "name": store.root.rsplit("/", 1)[-1], "storage": store.root}
+            args = (self._loop, self._wants_config, self._config or {}, about, self._datasets)
+            values = executor._run_once(run_loop, args, None)
         finally:
             receiver.close()
         if receiver.failure is not None:
             raise HvdrayError(f"the run's files can't be written: {receiver.failure}") from receiver.failure
         return values[0] if values else None
-
-    def _finished(self, store: Store, run: RunFile, value: Any, metrics: Optional[dict[str, Any]]) -> Result:
-        run.finish("finished")
-        return Result(store, run, return_value=value, metrics=metrics)
 
     def _failed(
         self, store: Store, run: RunFile, error: BaseException, failures: int, metrics: Any, broken: Optional[BaseException]
@@ -272,7 +220,6 @@ class Trainer:
         what = f"the run's files can't be written: {broken}" if broken is not None else f"the loop has failed{times}: {_first_line(error)}"
         hint = f"Trainer.restore({store.root!r}) goes on from {_from(run)}"
         failed = TrainingFailedError(what, hint=hint, code=getattr(error, "code", ""), report=getattr(error, "report", None))
-        failed.__cause__ = broken if broken is not None and not isinstance(error, WorkerError) else error
         failed.worker_failures = _failures_of(error)
         try:
             store.put("error.txt", f"{what}\n\n{getattr(error, 'traceback', '')}".encode("utf-8", "replace"))
@@ -299,18 +246,6 @@ def _first_line(error: BaseException) -> str:
 
 def _from(run: RunFile) -> str:
     return str(run.checkpoints[-1]["name"]) if run.checkpoints else "the beginning"
-
-
-def _tidy(store: Store, run: RunFile, is_over: bool = False) -> None:
-    """Removes what is not committed; while no worker lives."""
-    committed = {entry["name"] for entry in run.checkpoints}
-    for name in store.names():
-        is_part = name.startswith(".part-") or name.endswith(".new~") or (is_over and name == ".probe")
-        if is_part or (name.startswith("checkpoint_") and name not in committed):
-            store.remove(name)
-    if not is_over:
-        for name in ("result.json", "progress.csv"):
-            store.truncate(name, run.sizes.get(name, 0))
 
 
 def _read_trainer(store: Store) -> dict[str, Any]:
