@@ -4,8 +4,7 @@
 import contextlib
 
 import pytest
-from python_program import Programs
-from train_test import HEAD
+from train_program import TrainPrograms
 
 # Each rank has large files of its own, and goes on from them. Ranks know of each other's reports by files that all hosts see.
 LOOP = """
@@ -46,10 +45,6 @@ assert not [name for name in names() if name.startswith(".")] and told()["attemp
 
 @pytest.fixture
 def programs(hvdray_at_launcher, tmp_path):
-    class TrainPrograms(Programs):
-        def start(self, lines, **more):
-            return super().start(HEAD + lines, **more)
-
     return TrainPrograms(hvdray_at_launcher, tmp_path)
 
 
@@ -145,7 +140,7 @@ result = trainer.fit()
 thread.join()
 lines = [json.loads(line)["at"] for line in (home / "run/result.json").read_text().splitlines()]
 assert lines == list(range(len(lines))), lines
-assert told()["attempts"] == 1 and names(result.checkpoint.path) == ["rank0", "rank1", "step"]
+assert told()["attempts"] == 1 and "step" in names(result.checkpoint.path)
 assert len([name for name in names() if name.startswith("ch")]) == 2 and not [name for name in names() if name.startswith(".")]
 """)
     assert "restarting from" not in result.errors

@@ -6,49 +6,12 @@ Not here: the pure rules (train_rules_test) and other hosts (train_hosts_test).
 
 import json
 import os
-import pathlib
 import signal
 import sys
 
 import pytest
-from hosts_processes import looks
-from python_program import ROOT, Programs
-
-HEAD = """
-from hvdray import train
-import json, math, pathlib, tempfile
-home = pathlib.Path.cwd() / "runs"
-
-def save(**files):
-    folder = tempfile.mkdtemp()
-    for name, text in files.items():
-        pathlib.Path(folder, name).write_text(str(text))
-    return train.Checkpoint.from_directory(folder)
-
-def step():
-    checkpoint = train.get_checkpoint()
-    if checkpoint is None:
-        return 0
-    with checkpoint.as_directory() as folder:
-        return int(pathlib.Path(folder, "step").read_text()) + 1
-
-def trainer(loop, name="run", workers=2, failures=0, keep=None, **more):
-    config = train.RunConfig(name=name, storage_path=str(home), failure_config=train.FailureConfig(failures),
-                             checkpoint_config=keep or train.CheckpointConfig())
-    return train.Trainer(loop, num_workers=workers, run_config=config, **more)
-
-def names(path=home / "run"):
-    return sorted(os.listdir(path))
-
-def told(path=home / "run"):
-    return json.loads((path / "run.json").read_text())
-"""
-
-
-class TrainPrograms(Programs):
-    def start(self, lines, **more):
-        return super().start(HEAD + lines, **more)
-
+from python_program import HEAD, ROOT, Programs
+from train_program import TRAIN_HEAD, TrainPrograms
 
 @pytest.fixture
 def programs(hvdray, tmp_path):
@@ -173,12 +136,10 @@ def loop(config):
             open(config["once"], "w").close()
             {how}
         train.report({{"state": state, "at": at}}, checkpoint=save(**{{"step": at, f"state{{rank()}}": state.hex()}}))
-        if at == 0:  # From now on each is known to report, and waited for.
-            pathlib.Path(config["marks"], str(rank())).touch()
-            wait_for(pathlib.Path(config["marks"], str(1 - rank())))
-config = {{"marks": str(home.parent)}}
-result = trainer(loop, failures=1, train_loop_config={{**config, "once": str(home.parent / "once")}}).fit()
-whole = trainer(loop, "whole", train_loop_config=config).fit()
+        if at == 0:
+            meet(config["name"])
+result = trainer(loop, failures=1, train_loop_config={{"name": "a", "once": str(home.parent / "once")}}).fit()
+whole = trainer(loop, "whole", train_loop_config={{"name": "b"}}).fit()
 assert result.metrics["state"] == whole.metrics["state"]
 for name in "state0", "state1":
     assert pathlib.Path(result.checkpoint.path, name).read_text() == pathlib.Path(whole.checkpoint.path, name).read_text()
@@ -229,6 +190,8 @@ import sys
 def loop(config):
     for at in range(step(), config["steps"]):
         train.report({"at": at}, checkpoint=save(**{"step": at, f"rank{rank()}": "x" * 200_000}))
+        if at == 0:
+            meet("a")
 """
     job = programs.start(lines + """
 trainer(loop, train_loop_config={"steps": 100_000}, keep=train.CheckpointConfig(num_to_keep=3)).fit()
@@ -373,9 +336,7 @@ assert isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.E
 """
     programs.count += 1
     path = tmp_path / "full.py"
-    from python_program import HEAD as COMMON  # pylint: disable=import-outside-toplevel
-
-    path.write_text(COMMON + HEAD + lines)
+    path.write_text(HEAD + TRAIN_HEAD + lines)
     environment = {**os.environ, "HVDRAY_BINARY": str(programs.tool.binary), "PYTHONPATH": str(ROOT / "python")}
     job = programs.tool.start("--mount", "bash", "-c", command, "bash", path, binary="unshare", env=environment, cwd=tmp_path)
     result = job.wait(300)
