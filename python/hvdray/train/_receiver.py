@@ -160,6 +160,8 @@ class Receiver:
         made = Made(metrics, bool(question.get("checkpoint")), bool(question.get("failed")))
         if not made.has_files and not made.has_failed:
             self._parts.pop((self._commits.begin(rank), rank), None)
+        if made.has_failed:
+            self._store.remove(self._part_of(rank))  # The next report may need its room.
         if metrics is not None and not made.has_failed:
             self.latest_metrics = metrics
         self._settle(self._commits.make(rank, made))

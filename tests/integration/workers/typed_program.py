@@ -4,6 +4,7 @@
 from typing import Optional
 
 import hvdray
+from hvdray import train
 
 
 class Model:
@@ -33,3 +34,18 @@ class Found:
 with hvdray.Executor(min_workers=1, max_workers=2, hosts=Found()) as elastic:
     rates: list[float] = elastic.run(fit, [0.1], timeout=60)
 values = hvdray.run(fit, (0.1,), min_num_proc=2, host_discovery_script="./hosts.sh", cooldown_range=[10, 100])
+
+
+def loop(config: dict[str, float]) -> float:
+    checkpoint: Optional[train.Checkpoint] = train.get_checkpoint()
+    train.report({"loss": config["lr"], "rank": train.get_context().get_world_rank()}, checkpoint=checkpoint)
+    return float(sum(train.get_dataset_shard("rows").iter_rows()))
+
+
+trainer = train.Trainer(loop, train_loop_config={"lr": 0.1}, num_workers=2, datasets={"rows": [1, 2]},
+                        run_config=train.RunConfig(name="x", failure_config=train.FailureConfig(max_failures=2)))
+try:
+    result: train.Result = trainer.fit()
+    best: Optional[train.Checkpoint] = result.get_best_checkpoint("loss", "min")
+except train.TrainingFailedError as failed:
+    failures: dict[int, BaseException] = failed.worker_failures
