@@ -66,12 +66,14 @@ std::string ReachableName(const std::string& address) {
   return name.data();
 }
 
-Status Announce(const std::string& address, uint16_t port) {
+Status Announce(const std::string& address, uint16_t port, bool is_quiet) {
   const std::string name = ReachableName(address);
-  std::fputs(
-      "hvdray rendezvous: the protocol has no authentication: anyone who can connect can change "
-      "what workers trust\n",
-      stderr);
+  if (!is_quiet) {
+    std::fputs(
+        "hvdray rendezvous: the protocol has no authentication: anyone who can connect can change "
+        "what workers trust\n",
+        stderr);
+  }
   const Status written = WriteAll(
       STDOUT_FILENO, fmt::format("{} {}\nHOROVOD_GLOO_RENDEZVOUS_ADDR={}\n"
                                  "HOROVOD_GLOO_RENDEZVOUS_PORT={}\nHOROVOD_CONTROLLER=gloo\n"
@@ -81,8 +83,9 @@ Status Announce(const std::string& address, uint16_t port) {
   return OutputLost("stdout", errno).WithContext("announce the address");
 }
 
-/// Returns the exit code.
-int ServeUntilSignal(Loop& loop, RendezvousOptions options) {
+/// Returns the exit code. `is_quiet`: a program's part, which ends with the process that started
+/// it.
+int ServeUntilSignal(Loop& loop, RendezvousOptions options, bool is_quiet) {
   const std::string address = options.address;
   // If the limit is too low, that is an error when it is reached.
   (void)RaiseOpenFileLimit(kOpenFiles).ok();
@@ -98,10 +101,18 @@ int ServeUntilSignal(Loop& loop, RendezvousOptions options) {
       (*server)->Drain(kDrainLimit, [&] { loop.Stop(); });
     }));
   }
-  const Status announced = Announce(address, (*server)->port());
+  UniqueFd parent;
+  Watch parent_watch;
+  if (is_quiet) {
+    // One that has ended already can't read what is announced, and then that fails.
+    parent = OpenPidFd(::getppid());
+    if (!parent.is_valid()) return Fail("rendezvous", ErrnoStatus("pidfd_open", errno));
+    parent_watch = loop.OnFd(parent.get(), FdEvent::kRead, [&] { loop.Stop(); });
+  }
+  const Status announced = Announce(address, (*server)->port(), is_quiet);
   if (!announced.ok()) return Fail("rendezvous", announced);
   loop.Run();
-  return 128 + received;
+  return received == 0 ? 0 : 128 + received;
 }
 
 }  // namespace
@@ -113,7 +124,7 @@ int RendezvousCommand(const CommandLine& line) {
   if (!options.ok()) return Fail("rendezvous", options.status());
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("rendezvous", loop.status());
-  return ServeUntilSignal(**loop, std::move(options).value());
+  return ServeUntilSignal(**loop, std::move(options).value(), *request.spec.is_quiet);
 }
 
 }  // namespace hvdray

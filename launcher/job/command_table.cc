@@ -297,7 +297,8 @@ constexpr CommandOption kRendezvousOptions[] = {
     {Id::kHosts, "Hosts of the workers. Sets the number of members of each scope, so that values last "
                  "until every member has read them (needed by Horovod before 0.23).", "off"},
     {Id::kKvHold, "How long to hold a request for a key that does not exist yet; 0: not at all."},
-    {Id::kAllow}, {Id::kPeerCheck, "On loopback, let every user of this machine connect."}, {Id::kHelp},
+    {Id::kAllow}, {Id::kPeerCheck, "On loopback, let every user of this machine connect."},
+    {Id::kQuiet, "Print only the address, and end with the process that started it: for programs."}, {Id::kHelp},
 };
 
 constexpr HelpExample kExplainExamples[] = {

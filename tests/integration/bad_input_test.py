@@ -4,6 +4,7 @@
 import contextlib
 import os
 import resource
+import signal
 import socket
 import subprocess
 
@@ -332,6 +333,17 @@ def test_taken_port(hvdray):
         port = taken.getsockname()[1]
         result = hvdray.run("rendezvous", "--port", str(port))
     assert result.code == 125 and str(port) in result.errors
+
+
+def test_a_quiet_rendezvous_ends_with_the_process_that_started_it(hvdray, tmp_path):
+    """No shell's pipe, file or group tells it: its parent is killed, and a third process holds what it writes to."""
+    out = tmp_path / "out"
+    job = hvdray.start("-c", f'"{hvdray.binary}" rendezvous --quiet >"{out}" & wait', binary="/bin/sh")
+    job.wait_for(lambda: out.exists() and out.read_text().count("\n") == 5, what="its address")
+    os.kill(job.pid, signal.SIGKILL)
+    result = job.wait()
+    assert not job.survivors()
+    assert result.err == b"" and out.read_text().startswith("127.0.0.1 "), result.errors
 
 
 def test_rendezvous_on_the_network_needs_allow(hvdray):
