@@ -47,6 +47,7 @@ def pytest_addoption(parser):
     parser.addoption("--horovod-venv", default="")
     parser.addoption("--ray-venv", default="")
     parser.addoption("--old-ray-venv", default="")
+    parser.addoption("--ray-libraries", default="")
     parser.addoption("--moto-venv", default="")
     parser.addoption("--frameworks-venv", default="")
     parser.addoption("--jax-venv", default="")

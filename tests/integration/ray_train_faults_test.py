@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hvdray.ray.train when ranks end in all ways; and on an older Ray."""
+
+import pytest
+from ray_libraries import library_programs_on
+
+
+@pytest.fixture
+def programs(request, ray_cluster, tmp_path, horovod_python):
+    yield from library_programs_on(request, ray_cluster, tmp_path, horovod_python)
+
+
+@pytest.fixture
+def old_programs(request, old_ray_cluster, tmp_path, horovod_python):
+    yield from library_programs_on(request, old_ray_cluster, tmp_path, horovod_python)
+
+
+BEGIN = """
+import tempfile
+from ray import train
+from ray.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
+from hvdray.ray.train import HorovodConfig, HorovodTrainer
+
+def fit(loop, workers=3, max_failures=0, config=None, **more):
+    config = {"folder": os.getcwd(), **(config or {})}
+    return HorovodTrainer(loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=workers, **more),
+                          run_config=RunConfig(storage_path=os.environ["STORAGE"],
+                                               failure_config=FailureConfig(max_failures=max_failures))).fit()
+
+def resumed():
+    checkpoint = train.get_checkpoint()
+    if checkpoint is None:
+        return 0
+    with checkpoint.as_directory() as folder:
+        return int(open(folder + "/step").read())
+
+def report(step, metrics):
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/step", "w") as file:
+            file.write(str(step + 1))
+        train.report({"step": step, **metrics}, checkpoint=Checkpoint.from_directory(folder))
+
+def is_first(path):
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        return True
+    except FileExistsError:
+        return False
+
+def steps(config):
+    import horovod.torch as hvd
+    import torch
+    hvd.init()
+    begin = resumed()
+    for step in range(begin, 4):
+        total = hvd.allreduce(torch.tensor([float(hvd.rank())]), op=hvd.Sum).item()
+        report(step, {"total": total, "begin": begin, "hosts": hvd.cross_size()})
+        how = config["how"].get(step)
+        if how is None or hvd.rank() != 1 or not is_first(os.path.join(config["folder"], how)):
+            continue
+        if how == "raise":
+            raise ValueError("mine")
+        if how == "exit":
+            sys.exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_ranks_that_raise_exit_and_are_killed_restart_from_the_checkpoint(programs):
+    programs.run(BEGIN + """
+how = {0: "raise", 1: "exit", 2: "kill"}
+metrics = fit(steps, max_failures=3, config={"how": how}, placement_strategy="SPREAD").metrics
+assert metrics["step"] == 3 and metrics["total"] == 3 and metrics["begin"] > 0 and metrics["hosts"] > 1, metrics
+assert all(os.path.exists(name) for name in how.values())
+""")
+
+
+def test_the_same_on_old_ray(old_programs):
+    old_programs.run(BEGIN + """
+metrics = fit(steps, max_failures=1, config={"how": {2: "kill"}}).metrics
+assert metrics["step"] == 3 and metrics["total"] == 3 and metrics["begin"] > 0, metrics
+""")
