@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hvdray.ray.train when ranks end in all ways; and on an older Ray."""
+"""hvdray.ray.train when ranks and drivers end in all ways; and on an older Ray."""
+
+import os
+import signal
 
 import pytest
 from ray_libraries import library_programs_on
+
+from hosts_processes import wait_until
 
 
 @pytest.fixture
@@ -80,3 +85,34 @@ def test_the_same_on_old_ray(old_programs):
 metrics = fit(steps, max_failures=1, config={"how": {2: "kill"}}).metrics
 assert metrics["step"] == 3 and metrics["total"] == 3 and metrics["begin"] > 0, metrics
 """)
+
+
+def test_who_lost_a_peer_is_named_behind_who_began(programs):
+    programs.run(BEGIN + """
+def loop(config):
+    import horovod.torch as hvd
+    import torch
+    hvd.init()
+    for step in range(1000):
+        hvd.allreduce(torch.ones(1), name="one")
+        if step == 10 and hvd.rank() == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+error = raised(train.TrainingFailedError, lambda: fit(loop))
+assert list(error.worker_failures)[0] == 2 and str(error).split("[Rank ")[1].startswith("2 "), (error.worker_failures, error)
+""")
+
+
+def test_nothing_is_left_of_a_driver_that_is_killed(programs, ray_cluster, tmp_path):
+    job = programs.start(BEGIN + """
+def loop(config):
+    import horovod.torch as hvd
+    hvd.init()
+    open(os.path.join(config["folder"], f"rank{hvd.rank()}"), "w").close()
+    time.sleep(600)
+fit(loop, workers=2)
+""")
+    wait_until(lambda: (tmp_path / "rank0").exists() and (tmp_path / "rank1").exists(), "both ranks", within=120)
+    os.kill(job.process.pid, signal.SIGKILL)
+    assert job.wait(60).code == -signal.SIGKILL
+    programs.run("")  # ends what Ray keeps
+    wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all", within=120)
