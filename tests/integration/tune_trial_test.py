@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program calls in a trial, on real workers with channels."""
+
+import json
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = """
+import math, os
+import hvdray.tune as tune
+tune.report({"loss": math.nan, "step": 1}, checkpoint="made")
+tune.report(loss=0.5)
+try:
+    tune.report(loss=[1])
+except TypeError as error:
+    print(error)
+try:
+    tune.report(loss=1, checkpoint="none")
+except NotADirectoryError as error:
+    print(error)
+if os.environ["HVDRAY_RANK"] == "0":
+    print(tune.config(), tune.trial_id(), os.path.basename(tune.get_checkpoint()))
+"""
+
+
+def test_rank_0_reports_and_keeps_its_checkpoint(hvdray, tmp_path):
+    for name in ("made", "trial"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "made/weights").write_text("1")
+    variables = {
+        "HVDRAY_TRIAL_CONFIG": '{"lr": 1}', "HVDRAY_TRIAL_ID": "3", "HVDRAY_TRIAL_DIR": tmp_path / "trial", "PYTHONPATH": ROOT / "python",
+    }
+    words = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
+    result = hvdray.go("-q", "-np", 2, "--channel", "--events", "events", *words, "--", "python3", "-c", PROGRAM, cwd=tmp_path)
+    assert result.code == 0, result.errors
+    assert "[0]<stdout>:{'lr': 1} 3 checkpoint" in result.text
+    assert "[0]<stdout>:report: loss must be a number, text or boolean, not list" in result.text
+    assert "[0]<stdout>:report: the checkpoint is no directory: none" in result.text
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    assert [(event["rank"], event["metrics"]) for event in events if event["event"] == "report"] == [
+        (0, {"loss": "NaN", "step": 1, "checkpoint": True}), (0, {"loss": 0.5})]
+    assert [path.name for path in (tmp_path / "trial").iterdir()] == ["checkpoint"]
+    assert (tmp_path / "trial/checkpoint/weights").read_text() == "1"
