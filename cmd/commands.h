@@ -53,6 +53,8 @@ int ClusterCommand(const CommandLine& line);
 int RendezvousCommand(const CommandLine& line);
 /// Becomes hvdray-bench, which lies beside hvdray: returns only if that is not possible.
 int BenchCommand(const CommandLine& line);
+/// Becomes the Python that has the package hvdray: returns only if that is not possible.
+int TuneCommand(const CommandLine& line);
 int ExplainCommand(const CommandLine& line);
 int AgentCommand(const CommandLine& line);
 

@@ -28,13 +28,12 @@ namespace {
 
 /// In the order of CommandTable().
 constexpr std::array kCommands = {
-    &RunCommand,          &CheckCommand,     &ServeCommand,     &ReplayCommand,
-    &FollowCommand,       &UpCommand,        &DownCommand,      &StopCommand,
-    &StatusCommand,       &MonitorCommand,   &ExecCommand,      &AttachCommand,
-    &SubmitCommand,       &RsyncUpCommand,   &RsyncDownCommand, &GetHeadIpCommand,
-    &GetWorkerIpsCommand, &DashboardCommand, &LogsCommand,      &JobsCommand,
-    &SlotsCommand,        &ClusterCommand,   &BenchCommand,     &RendezvousCommand,
-    &ExplainCommand,      &AgentCommand};
+    &RunCommand,       &CheckCommand,        &ServeCommand,     &ReplayCommand,  &FollowCommand,
+    &UpCommand,        &DownCommand,         &StopCommand,      &StatusCommand,  &MonitorCommand,
+    &ExecCommand,      &AttachCommand,       &SubmitCommand,    &RsyncUpCommand, &RsyncDownCommand,
+    &GetHeadIpCommand, &GetWorkerIpsCommand, &DashboardCommand, &LogsCommand,    &JobsCommand,
+    &SlotsCommand,     &ClusterCommand,      &BenchCommand,     &TuneCommand,    &RendezvousCommand,
+    &ExplainCommand,   &AgentCommand};
 
 /// `hvdray help`, `hvdray help run`.
 int Help(const CommandLine& line);

@@ -322,6 +322,17 @@ constexpr CommandOption kBenchOptions[] = {
     {Id::kTimeout}, {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
 };
 
+constexpr HelpExample kTuneExamples[] = {
+    {"the search that a file describes", "hvdray tune search.yaml"},
+    {"go on after a kill or Ctrl-C", "hvdray tune search.yaml --resume"},
+    {"its trials, and the line that runs the best again", "hvdray tune show search.tune/study.db"},
+    {"plots of it", "hvdray tune show search.tune/study.db --plot plots"},
+};
+constexpr CommandOption kTuneOptions[] = {
+    {Id::kResume}, {Id::kStudyName}, {Id::kPlotDirectory},
+    {Id::kJson, "Print one JSON object (docs/tune.md) instead of text."}, {Id::kHelp},
+};
+
 constexpr CommandRow kCommands[] = {
     {.name = "run", .summary = "run a command on many slots and report the result",
      .arguments = "[OPTION...] [--] COMMAND [ARGUMENT...]", .is_launch = true,
@@ -530,6 +541,16 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "0 all results are right; 1 a result is wrong, or a rank failed; 2 wrong usage, nothing was "
                    "measured; otherwise as run.",
      .options = kBenchOptions},
+    {.name = "tune", .summary = "search for hyperparameters, each trial on its slots",
+     .arguments = "[OPTION...] FILE | show STORAGE", .missing = "no file of a search given", .max_arguments = 2,
+     .description = "Runs the search that FILE describes: Optuna chooses parameters, and trials run side by side on as "
+                    "many slots as there are. show prints the trials of a study: STORAGE is its file of SQLite or the URL "
+                    "of a database. Needs the Python package, with pip install 'hvdray[tune]'.",
+     .see = "The file, and a first search: [tune](tune.md).", .examples = kTuneExamples,
+     .notes = "Takes the python3 of the virtual environment that hvdray is in, else the first on PATH.",
+     .exit_codes = "0 a trial has a result; 1 none has; 2 wrong usage, or the file is wrong; 125 the search can't go on; "
+                   "129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.",
+     .options = kTuneOptions},
     {.name = "rendezvous", .summary = "serve Horovod's rendezvous for workers that hvdray does not start",
      .arguments = "[OPTION...]",
      .description = "Serves Horovod's rendezvous for workers that something else starts. Prints ADDRESS "

@@ -686,6 +686,14 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kPlot, .name = "plot", .spellings = "--plot", .type = Type::kOptionalChoice,
      .value_name = "FILE.svg", .group = Group::kOutput,
      .help = "Plot busbw over size below the table, or into a file; --plot FILE.svg means the same."},
+    {.id = Id::kResume, .name = "resume", .spellings = "--resume", .type = Type::kFlag, .default_text = "off",
+     .group = Group::kJob,
+     .help = "Go on with the study, or join those who work on it. Trials that were cut short run again."},
+    {.id = Id::kStudyName, .name = "study", .spellings = "--study", .type = Type::kText, .value_name = "NAME",
+     .default_text = "the only one", .group = Group::kJob, .help = "With show: which study of the storage."},
+    {.id = Id::kPlotDirectory, .name = "plot-directory", .spellings = "--plot", .type = Type::kText,
+     .value_name = "DIRECTORY", .group = Group::kOutput,
+     .help = "With show: write Optuna's plots there: the history, and how important each parameter is. Needs matplotlib or plotly."},
 };
 // clang-format on
 

@@ -49,6 +49,7 @@ enum class OptionId : uint8_t {
   // Those of bench.
   kMinBytes, kMaxBytes, kStepFactor, kStepBytes, kCollectives, kDataTypes, kReduceOps, kRoots, kCollectiveBackends,
   kIterations, kWarmupIterations, kCheckResults, kJsonFile, kCsvFile, kTune, kPlot,
+  kResume, kStudyName, kPlotDirectory,  // Those of tune.
   kCount,
 };
 // clang-format on

@@ -20,7 +20,7 @@ from ._binary import find_binary
 from ._errors import HvdrayError, JobTimeout, LauncherLost, PlacementTimeout
 from ._memory import mapped_of, sealed_memory
 from ._messages import Bytes, head_of, parse_head
-from ._output import Output, fill_standard_streams
+from ._output import OnChunk, Output, fill_standard_streams
 from ._slots import Slots
 
 if TYPE_CHECKING:
@@ -53,15 +53,19 @@ PARAMETERS = {
 }
 
 OnData = Callable[[int, Any, Any], None]  # worker (the rank, if none is replaced), data, blob
+OnReport = Callable[[int, dict[str, Any]], None]  # rank, metrics
 
 
 class Gang:
     """Its fields change under the launcher's condition."""
 
-    def __init__(self, number: int, on_data: OnData, parameters: Mapping[str, str] = PARAMETERS):
+    def __init__(
+        self, number: int, on_data: OnData, on_report: Optional[OnReport] = None, parameters: Mapping[str, str] = PARAMETERS
+    ):
         self.number = number
         self.parameters = parameters
         self.on_data = on_data  # called under the condition
+        self.on_report = on_report  # so is this
         self.workers: list[dict[str, Any]] = []  # once it is ready, by rank
         self.verdict: Optional[dict[str, Any]] = None  # once it has ended
         self.refusal: Optional[HvdrayError] = None  # it has not started
@@ -89,7 +93,7 @@ class Launcher:
         self,
         options: dict[str, Any],
         worker: Sequence[str],
-        output: str,
+        output: Union[str, OnChunk],
         words: Sequence[str] = (),
         broker: "Optional[RayBroker]" = None,
         parameters: Mapping[str, str] = PARAMETERS,
@@ -122,7 +126,7 @@ class Launcher:
                 broker.close()
             raise
 
-    def _begin(self, options: dict[str, Any], worker: Sequence[str], output: str, words: Sequence[str]) -> None:
+    def _begin(self, options: dict[str, Any], worker: Sequence[str], output: Union[str, OnChunk], words: Sequence[str]) -> None:
         fill_standard_streams()
         binary = self._binary = find_binary()
         text = self._options = _options_text(options)
@@ -191,12 +195,18 @@ class Launcher:
         return gang
 
     def begin(
-        self, env: dict[str, str], objects: list[int], data: Any, on_data: OnData, num_workers: Optional[int] = None
+        self,
+        env: dict[str, str],
+        objects: list[int],
+        data: Any,
+        on_data: OnData,
+        num_workers: Optional[int] = None,
+        on_report: Optional[OnReport] = None,
     ) -> Gang:
         """Does not wait for it."""
         with self.condition:
             self._gangs += 1
-            gang = self._gang = Gang(self._gangs, on_data, self.parameters)
+            gang = self._gang = Gang(self._gangs, on_data, on_report, self.parameters)
         start = {"type": "start", "gang": gang.number, "env": env, "objects": objects, "data": data}
         self._write(start if num_workers is None else {**start, "np": num_workers})
         return gang
@@ -242,7 +252,7 @@ class Launcher:
 
     def show_output(self) -> None:
         """What workers have printed before they said what has come until now, if it is shown here."""
-        if not self.output.is_shown:
+        if not self.output.is_taken:
             return
         with self.condition:
             self._flushes += 1
@@ -294,6 +304,11 @@ class Launcher:
     def is_usable(self) -> bool:
         """It can start a gang: it lives, and so do its hosts."""
         return self.lost is None and self._why_host_lost is None
+
+    @property
+    def is_up(self) -> bool:
+        """It takes requests: it has slots and hosts. Until then only close() ends what it does."""
+        return bool(self._build)
 
     @property
     def is_busy(self) -> bool:
@@ -410,6 +425,9 @@ class Launcher:
             gang.workers = message["workers"]
         elif kind == "stopped" and gang is not None and message["gang"] == gang.number:
             gang.verdict = message
+        elif kind == "report" and gang is not None and message["gang"] == gang.number:
+            if gang.on_report is not None:
+                gang.on_report(message["rank"], message["metrics"])
         elif kind == "flushed":
             self._flushed += 1
         elif kind == "warmed":

@@ -14,12 +14,13 @@ import termios
 import threading
 import time
 from collections import deque
-from typing import IO, Any, Callable, Optional
+from typing import IO, Any, Callable, Optional, Union
 
 MAX_HELD = 1 << 20  # bytes; where nobody waits for a call, what is older is dropped
 MAX_LAST_LINES = 8
 WAITING_S = 2.0  # after show(): whoever waits for a call shows far more often
 
+OnChunk = Callable[[bool, bytes], None]  # is of stderr, text
 OUTPUTS = ("auto", "inherit", "wait", "none")
 
 
@@ -33,9 +34,9 @@ def fill_standard_streams() -> None:
 class Output:
     """`how`: "inherit": to the stdout and stderr of this process. "wait": show() prints it to sys.stdout and sys.stderr,
     so that it lands in the cell of a notebook that waits. "none": nowhere. "auto": "wait", if sys.stdout is not the
-    stdout of this process, else "inherit"."""
+    stdout of this process, else "inherit". A function gets it, on threads of ours, one chunk at a time."""
 
-    def __init__(self, stdout: Optional[IO[bytes]], stderr: Optional[IO[bytes]], how: str):
+    def __init__(self, stdout: Optional[IO[bytes]], stderr: Optional[IO[bytes]], how: Union[str, OnChunk]):
         assert stdout is not None and stderr is not None
         stdout_of_program = getattr(sys, "stdout", None)
         if how in ("auto", "wait") and stdout_of_program is None:
@@ -43,6 +44,8 @@ class Output:
         if how == "auto":
             how = "inherit" if _is_own(stdout_of_program, 1) else "wait"
         self.is_shown = how == "wait"
+        self._on_chunk = None if isinstance(how, str) else how
+        self.is_taken = self.is_shown or self._on_chunk is not None  # by somebody who asks for all that has been said
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
         self._has_come = threading.Condition(self._lock)  # more of the pipes, or their reader waits for room
@@ -131,14 +134,14 @@ class Output:
                 is_early = self._early is not None
                 if self._early is not None:
                     self._early.append((is_error, chunk))
-                elif self.is_shown:
+                elif self.is_taken:
                     self._pass_on(is_error, chunk)
                 if not chunk:
                     del self._taken[source]
                 self._has_come.notify_all()
                 if not chunk:
                     break
-            if not (is_early or self.is_shown):
+            if not (is_early or self.is_taken):
                 self._pass_on(is_error, chunk)
             if is_error:
                 *lines, rest = (rest + chunk)[-(1 << 14) :].split(b"\n")
@@ -161,7 +164,9 @@ class Output:
                     self._has_room.wait(patience)
 
     def _pass_on(self, is_error: bool, chunk: bytes) -> None:
-        if self._targets is not None:
+        if self._on_chunk is not None:
+            self._on_chunk(is_error, chunk)
+        elif self._targets is not None:
             _write_all(self._targets[is_error], chunk)
         elif self.is_shown:
             self._held.append((is_error, chunk))

@@ -195,14 +195,13 @@ class Pool:
 
     def learn(self, modules: Mapping[int, Any], env: Mapping[str, str]) -> None:
         """`modules`: by rank, what a worker has imported, if it is to be believed. `env`: of its gang, which has ended."""
-        lists = [[name for name in told if _is_name(name)] for told in modules.values() if isinstance(told, list)]
+        names = common_modules(list(modules.values()))
         with self._lock:
-            if self._modules or not lists or self._is_over:
+            if self._modules or not names or self._is_over:
                 return
-            common = set(lists[0]).intersection(*lists[1:])
-            self._modules = [name for name in lists[0] if name in common][:MAX_MODULES]
+            self._modules = names
             self._env = dict(env)
-            if self._modules and self._launcher is not None and self._launcher.is_usable:
+            if self._launcher is not None and self._launcher.is_usable:
                 self._warm(self._launcher)
 
     def _connect(self) -> None:
@@ -234,6 +233,13 @@ _living: "weakref.WeakSet[Pool]" = weakref.WeakSet()
 def _close_all() -> None:
     for pool in list(_living):
         pool.close()
+
+
+def common_modules(told: Sequence[Any]) -> list[str]:
+    """`told`: by worker, what it has imported, if it is to be believed. In the order of the first."""
+    lists = [[name for name in names if _is_name(name)] for names in told if isinstance(names, list)]
+    common = set(lists[0]).intersection(*lists[1:]) if lists else set()
+    return [name for name in lists[0] if name in common][:MAX_MODULES] if lists else []
 
 
 def _is_name(name: Any) -> bool:

@@ -49,6 +49,7 @@ def pytest_addoption(parser):
     parser.addoption("--old-ray-venv", default="")
     parser.addoption("--ray-libraries", default="")
     parser.addoption("--moto-venv", default="")
+    parser.addoption("--optuna-venv", default="")
     parser.addoption("--frameworks-venv", default="")
     parser.addoption("--jax-venv", default="")
     parser.addoption("--other-pythons", default="", help="interpreters, separated by commas")

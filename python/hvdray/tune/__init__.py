@@ -12,14 +12,16 @@ _HOMES = {
     "config": "_trial",
     "get_checkpoint": "_trial",
     "report": "_trial",
+    "run": "_run",
     "trial_dir": "_trial",
     "trial_id": "_trial",
 }
 
-__all__ = ["TuneError", "config", "get_checkpoint", "report", "trial_dir", "trial_id"]
+__all__ = ["TuneError", "config", "get_checkpoint", "report", "run", "trial_dir", "trial_id"]
 
 if TYPE_CHECKING:
     from ._spec import TuneError as TuneError
+    from ._run import run as run
     from ._trial import config as config
     from ._trial import get_checkpoint as get_checkpoint
     from ._trial import report as report

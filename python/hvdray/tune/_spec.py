@@ -69,6 +69,7 @@ class Search:
     by_variable: bool  # the command has no placeholders
     run: dict[str, Any]
     np: int  # workers of a trial
+    num_hosts: Optional[int]  # of a trial, with as many workers each; None: any
     space: tuple[Parameter, ...]
     metric: str
     direction: str
@@ -156,7 +157,7 @@ class _Reader:
                 self.fail((key,), f"{key} has no value")
         space = self.space(tree)
         command, by_variable = self.command(tree, space, func)
-        run, workers = self.run(tree)
+        run, workers, hosts = self.run(tree)
         metric = self.text(tree, "metric", "") if "metric" in tree else self.fail((), "metric is missing", "metric: loss")
         direction = self.text(tree, "direction", "minimize")
         if direction not in ("minimize", "maximize"):
@@ -173,6 +174,7 @@ class _Reader:
             by_variable=by_variable,
             run=run,
             np=workers,
+            num_hosts=hosts,
             space=space,
             metric=metric,
             direction=direction,
@@ -242,7 +244,7 @@ class _Reader:
                           f'write "{{{name}}}" there, or say config: variable if the program reads HVDRAY_TRIAL_CONFIG')
         return words, False
 
-    def run(self, tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    def run(self, tree: Mapping[str, Any]) -> tuple[dict[str, Any], int, Optional[int]]:
         run = {key.replace("-", "_"): value for key, value in self.mapping(tree.get("run", {}), ("run",)).items()}
         for key in run:
             if key in REFUSED:
@@ -256,7 +258,7 @@ class _Reader:
                 shape[key] = value
         if len(shape) > 1 and set(shape) != {"num_hosts", "num_slots"}:
             self.fail(("run",), f"run: {' and '.join(shape)} are both given")
-        return run, math.prod(shape.values())
+        return run, math.prod(shape.values()), shape.get("num_hosts")
 
     def pattern(self, tree: Mapping[str, Any], metric: str, func: Any) -> Optional["re.Pattern[str]"]:
         if "report_from" not in tree:

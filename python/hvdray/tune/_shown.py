@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a search shows: a table that lives on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Iterable, Optional, TextIO
+
+from ._lanes import Attempt, placeholders
+from ._spec import Search, text_of
+
+if TYPE_CHECKING:
+    from ._run import Running
+    from ._study import Book
+
+REFRESH_S = 0.2
+HIDDEN = "hvdray:"
+
+
+class View:
+    def __init__(self, stream: Optional[TextIO], is_live: bool, file: str = ""):
+        """`stream`: None: nothing is shown. `file`: of the search, for the line that tells how to go on."""
+        self._stream = stream
+        self._is_live = is_live and stream is not None
+        self._file = file
+        self._height = 0  # lines of the table that are on the terminal
+        self._drawn = 0.0
+        self._search: Optional[Search] = None
+        self._book: "Optional[Book]" = None
+
+    @staticmethod
+    def silent() -> "View":
+        return View(None, False)
+
+    def begin(self, search: Search, book: "Book", lanes: int) -> None:
+        self._search, self._book = search, book
+        each = f" of {search.np} workers" if search.np > 1 else ""
+        self.note(f"study {search.study} in {search.output}: {search.trials} trials{each}, {lanes} at a time")
+
+    def note(self, text: str) -> None:
+        self._clear()
+        self._write(f"{text}\n")
+
+    def began(self, running: "Running") -> None:
+        pass
+
+    def reported(self, running: "Running") -> None:
+        pass
+
+    def ended(self, running: "Running", book: "Book") -> None:
+        if not self._is_live and self._stream is not None and self._search is not None:
+            self.note(line_of(book.trials()[running.trial.number], self._search.metric))
+
+    def refresh(self, running: "Iterable[Running]") -> None:
+        now = time.monotonic()
+        if not self._is_live or self._book is None or now - self._drawn < REFRESH_S:
+            return
+        self._drawn = now
+        self._draw(self._book, [entry.trial.number for entry in running])
+
+    def end(self, book: "Book") -> None:
+        if self._is_live:
+            self._draw(book, [])
+            self._height = 0
+
+    def how_to_go_on(self, search: Search) -> None:
+        if self._file:
+            self.note(f"to go on: hvdray tune {shlex.quote(self._file)} --resume")
+
+    def _draw(self, book: "Book", running: list[int]) -> None:
+        assert self._search is not None
+        size = shutil.get_terminal_size()
+        rows = table(ranked(book.counted(), book.study), self._search.metric, max(size.lines - 3, 3))
+        self._clear()
+        self._write("".join(row[: size.columns - 1] + "\n" for row in rows))
+        self._height = len(rows)
+
+    def _clear(self) -> None:
+        if self._height:
+            self._write(f"\x1b[{self._height}A\x1b[J")
+            self._height = 0
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(text)
+            self._stream.flush()
+
+
+def ranked(trials: Iterable[Any], study: Any) -> list[Any]:
+    """Those that run first, then the best."""
+    sign = -1 if study.direction.name == "MAXIMIZE" else 1
+    order = {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 2, "FAIL": 3, "WAITING": 4}
+
+    def key(trial: Any) -> Any:
+        value = trial.value if trial.state.name == "COMPLETE" else 0
+        return (order[trial.state.name], sign * value, trial.number)
+
+    return sorted(trials, key=key)
+
+
+def table(trials: list[Any], metric: str, height: int = 1 << 30) -> list[str]:
+    """With its header."""
+    names = sorted({name for trial in trials for name in trial.params})
+    rows = [["trial", "state", metric, "step", "time", *names]]
+    for trial in trials[: height - 1]:
+        value = trial.value if trial.value is not None else trial.intermediate_values.get(trial.last_step)
+        rows.append([str(trial.number), trial.state.name.lower(), short(value), "" if trial.last_step is None else str(trial.last_step),
+                     _took(trial), *(short(trial.params.get(name, "")) for name in names)])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    if len(trials) >= height:
+        lines.append(f"and {len(trials) - height + 1} more")
+    return lines
+
+
+def line_of(trial: Any, metric: str) -> str:
+    params = " ".join(f"{name}={short(value)}" for name, value in trial.params.items())
+    value = trial.value if trial.value is not None else trial.intermediate_values.get(trial.last_step)
+    why = trial.user_attrs.get("hvdray:why", "")
+    if "hvdray:again" in trial.user_attrs:
+        state = "cut short"
+    else:
+        state = {"COMPLETE": "", "FAIL": "failed"}.get(trial.state.name, trial.state.name.lower())
+    told = [text for text in (f"{metric} {short(value)}" if value is not None else "", state, why) if text]
+    return f"trial {trial.number}: {params}: {', '.join(told)} ({_took(trial)})"
+
+
+def short(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _took(trial: Any) -> str:
+    if trial.datetime_start is None:
+        return ""
+    import datetime
+
+    end = trial.datetime_complete or datetime.datetime.now()
+    return f"{(end - trial.datetime_start).total_seconds():.1f} s"
+
+
+def best_of(study: Any) -> Optional[Any]:
+    """None: no trial has a value."""
+    complete = [trial for trial in ranked(study.get_trials(deepcopy=False), study) if trial.state.name == "COMPLETE"]
+    return complete[0] if complete else None
+
+
+def again_line(search: Search, trial: Any) -> str:
+    """What runs a trial again, without the search."""
+    attempt = Attempt(trial.number, trial.user_attrs.get("hvdray:directory", ""), dict(trial.params))
+    if not search.command:
+        name = search.func if isinstance(search.func, str) else getattr(search.func, "__qualname__", "function")
+        return f"hvdray.run({name.replace(':', '.')}, ({dict(trial.params)!r},), np={search.np})"
+    words = ["hvdray", "run", "-np", str(search.np)]
+    for key, value in search.run.items():
+        flag = "--" + key.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is not False:
+            words += [flag, ",".join(map(text_of, value)) if isinstance(value, (list, tuple)) else text_of(value)]
+    if search.by_variable:
+        words += ["--env", f"HVDRAY_TRIAL_CONFIG={json.dumps(attempt.values)}"]
+    return shlex.join([*words, "--", *search.argv(placeholders(attempt))])
+
+
+def document(study: Any, search_of: Optional[Search] = None) -> dict[str, Any]:
+    """Of --json."""
+    best = best_of(study)
+    return {
+        "schema": "hvdray.tune/1",
+        "study": study.study_name,
+        "direction": study.direction.name.lower(),
+        "best": best.number if best is not None else None,
+        **({"run_again": again_line(search_of, best)} if search_of is not None and best is not None else {}),
+        "trials": [_entry(trial) for trial in study.get_trials(deepcopy=False)],
+    }
+
+
+def _entry(trial: Any) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "state": trial.state.name.lower(),
+        "value": _plain(trial.value),
+        "params": trial.params,
+        "reports": [[step, _plain(value)] for step, value in sorted(trial.intermediate_values.items())],
+        **{name[len(HIDDEN) :]: value for name, value in trial.user_attrs.items() if name.startswith(HIDDEN)},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    return value
+
+
+def is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def print_json(tree: Any) -> None:
+    json.dump(tree, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
