@@ -2,14 +2,13 @@
 """`hvdray tune` and hvdray.tune.run: searches with real trials, in an Optuna of their own."""
 
 import json
-import os
-import pathlib
+import signal
 import sqlite3
 import subprocess
 
 import pytest
+from tune_program import optuna_venv, tune  # noqa: F401
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = """
 import sys
 lr = float(sys.argv[1])
@@ -26,7 +25,7 @@ sampler: {random: {seed: 1}}
 report_from: 'epoch (?P<step>\\d+) .*loss (?P<loss>\\S+)'
 """
 OBJECTIVE = """
-import os, sys
+import os, sys, time
 import hvdray.tune
 
 def objective(config):
@@ -48,6 +47,17 @@ def flaky(config):
         os._exit(3)
     hvdray.tune.report(loss=4.0)
 
+def slow(config):
+    kept = hvdray.tune.get_checkpoint()
+    at = int(open(kept + "/step").read()) + 1 if kept else 0
+    for step in range(at, 6):
+        os.makedirs("made", exist_ok=True)
+        with open("made/step", "w") as file:
+            file.write(str(step))
+        hvdray.tune.report(loss=float(step), checkpoint="made")
+        while step == 2 and os.path.exists("hold"):
+            time.sleep(0.01)
+
 def silent(config):
     hvdray.tune.report(accuracy=1)
 
@@ -64,44 +74,13 @@ def pruned(config):
 """
 
 
-@pytest.fixture(scope="session")
-def optuna_venv(request):
-    path = request.config.getoption("--optuna-venv")
-    if not path:
-        pytest.skip("needs --optuna-venv (tools/optuna_env.sh)")
-    return pathlib.Path(path)
+@pytest.fixture(autouse=True)
+def programs(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "obj.py").write_text(OBJECTIVE)
 
 
-class Tune:
-    def __init__(self, hvdray, venv, folder):
-        self.hvdray, self.folder = hvdray, folder
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PATH": f"{venv}/bin:{os.environ['PATH']}"}
-        (folder / "train.py").write_text(SCRIPT)
-        (folder / "obj.py").write_text(OBJECTIVE)
-
-    def start(self, text, *words):
-        (self.folder / "s.yaml").write_text(text)
-        return self.hvdray.start("tune", "s.yaml", *words, cwd=self.folder, env=self.environment)
-
-    def __call__(self, text, *words, code=0):
-        result = self.start(text, *words).wait(120)
-        assert result.code == code, result.text + result.errors
-        return result
-
-    def document(self, text, *words, code=0):
-        return json.loads(self(text, "--json", *words, code=code).text)
-
-    def function(self, name, more="trials: 2", code=0):
-        return self.document(f"func: 'obj:{name}'\nspace: {{x: {{float: [0, 1]}}}}\nmetric: loss\nsampler: random\nmax_concurrent: 2\n{more}\n",
-                             code=code)["trials"]
-
-
-@pytest.fixture
-def tune(hvdray, optuna_venv, tmp_path):
-    return Tune(hvdray, optuna_venv, tmp_path)
-
-
-def test_an_unmodified_script_is_tuned_by_its_lines(tune):
+def test_an_unmodified_script_is_tuned_by_its_lines(tune):  # noqa: F811
     result = tune(SEARCH)
     lines = result.text.splitlines()
     assert sum(line.startswith("trial ") for line in lines) == 4
@@ -117,7 +96,7 @@ def test_an_unmodified_script_is_tuned_by_its_lines(tune):
     assert rows == (16,)
 
 
-def test_functions_run_on_all_ranks_and_rank_0_reports(tune):
+def test_functions_run_on_all_ranks_and_rank_0_reports(tune):  # noqa: F811
     trials = tune.function("objective", "trials: 3\nrun: {np: 2}")
     assert [trial["state"] for trial in trials] == ["complete"] * 3
     for trial in trials:
@@ -127,34 +106,34 @@ def test_functions_run_on_all_ranks_and_rank_0_reports(tune):
         assert sorted(printed.splitlines()) == [f"[{rank}]<stdout>:rank {rank} of 2 trial {trial['number']}" for rank in (0, 1)]
 
 
-def test_a_failed_trial_says_why_and_others_go_on(tune):
+def test_a_failed_trial_says_why_and_others_go_on(tune):  # noqa: F811
     trials = tune.function("broken", "trials: 4")
     assert [trial["state"] for trial in trials] == ["complete", "fail", "complete", "fail"]
     assert "ValueError: no good" in trials[1]["why"]
 
 
-def test_a_retry_goes_on_from_the_checkpoint_and_so_does_the_step(tune):
+def test_a_retry_goes_on_from_the_checkpoint_and_so_does_the_step(tune):  # noqa: F811
     trials = tune.function("flaky", "trials: 1\nmax_failures: 1")
     assert [(trial["state"], trial["reports"], trial["value"]) for trial in trials] == [("complete", [[0, 5.0], [1, 4.0]], 4.0)]
 
 
-def test_a_metric_that_never_comes_is_named_and_all_trials_have_failed(tune):
+def test_a_metric_that_never_comes_is_named_and_all_trials_have_failed(tune):  # noqa: F811
     trials = tune.function("silent", code=1)
     assert {trial["why"] for trial in trials} == {"it has reported no loss; its reports have accuracy"}
 
 
-def test_a_trial_whose_loss_is_nan_is_ended(tune):
+def test_a_trial_whose_loss_is_nan_is_ended(tune):  # noqa: F811
     trials = tune.function("diverging", code=1)
     assert [(trial["state"], trial["why"]) for trial in trials] == [("pruned", "loss is NaN at step 0")] * 2
 
 
-def test_the_pruner_ends_a_trial_and_the_grid_is_dealt_in_order(tune):
+def test_the_pruner_ends_a_trial_and_the_grid_is_dealt_in_order(tune):  # noqa: F811
     trials = tune.document("func: 'obj:pruned'\nspace: {n: {grid: [1, 3, 2]}}\nmetric: loss\nmax_concurrent: 1\n"
                            "pruner: {median: {n_startup_trials: 1}}\n")["trials"]
     assert [(trial["params"]["n"], trial["state"]) for trial in trials] == [(1, "complete"), (3, "pruned"), (2, "pruned")]
 
 
-def test_what_tpe_decides_by_itself_is_written_into_the_study(tune):
+def test_what_tpe_decides_by_itself_is_written_into_the_study(tune):  # noqa: F811
     tune(SEARCH.replace("random", "tpe").replace("trials: 4", "trials: 1"))
     rows = sqlite3.connect(tune.folder / "s.tune/study.db").execute("select value_json from study_user_attributes where key = 'hvdray:tpe'")
     assert json.loads(rows.fetchone()[0]) == {"multivariate": True, "constant_liar": True}
@@ -173,19 +152,39 @@ def test_what_tpe_decides_by_itself_is_written_into_the_study(tune):
         (("trials: 4", "trials: 4\nstorage: 'sqlite:////no/such/folder/x.db'"), 125, "unable to open database file"),
     ],
 )
-def test_wrong_searches_are_refused_in_one_line(tune, change, code, said):
+def test_wrong_searches_are_refused_in_one_line(tune, change, code, said):  # noqa: F811
     result = tune(SEARCH.replace(*change), code=code)
     assert said in result.errors and "Traceback" not in result.errors, result.errors
 
 
-def test_a_study_that_is_there_is_not_begun_again(tune):
+def test_a_study_that_is_there_is_not_begun_again(tune):  # noqa: F811
     tune(SEARCH)
     assert "--resume goes on with it" in tune(SEARCH, code=125).errors
     assert "space is not as the study" in tune(SEARCH.replace("1.0]", "2.0]"), "--resume", code=125).errors
     assert tune.document(SEARCH.replace("trials: 4", "trials: 5"), "--resume")["trials"][4]["state"] == "complete"
 
 
-def test_without_optuna_it_says_what_to_install(tune):
+def test_without_optuna_it_says_what_to_install(tune):  # noqa: F811
     tune.environment["PATH"] = "/usr/bin:/bin"
     result = tune(SEARCH, code=125)
     assert result.errors == "hvdray tune: Optuna is not installed here\n  hint: pip install 'hvdray[tune]'\n"
+
+
+@pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
+def test_a_search_that_is_told_to_end_can_go_on(tune, signo):  # noqa: F811
+    (tune.folder / "hold").touch()
+    search = "func: 'obj:slow'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 2\nmax_concurrent: 1\n"
+    job = tune.start(search)
+    database = tune.folder / "s.tune/study.db"
+    reports = "select count(*) from trial_intermediate_values"
+    job.wait_for(lambda: database.exists() and tune.rows(reports) == [(3,)], what="three reports")
+    job.process.send_signal(signo)
+    result = job.wait(60)
+    assert result.code in (128 + signo, -signo)
+    assert result.text.endswith("to go on: hvdray tune s.yaml --resume\n"), result.text + result.errors
+    assert not job.survivors()
+    (tune.folder / "hold").unlink()
+    trials = tune.document(search, "--resume")["trials"]
+    assert [trial["state"] for trial in trials] == ["fail", "complete", "complete"]
+    assert trials[1]["params"] == trials[0]["params"] and trials[0]["reports"] == trials[1]["reports"][:3]
+    assert [step for step, _ in trials[1]["reports"]] == [0, 1, 2, 3, 4, 5], "it has gone on from its checkpoint"
