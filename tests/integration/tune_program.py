@@ -33,6 +33,11 @@ class Tune:
         assert result.code == code, result.text + result.errors
         return result
 
+    def show(self, *words, code=0):
+        result = self.hvdray.run("tune", "show", *words, cwd=self.folder, env=self.environment)
+        assert result.code == code, result.text + result.errors
+        return result
+
     def rows(self, query):
         """Of the study; empty while there are no tables."""
         path = self.folder / "s.tune/study.db"

@@ -9,7 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
-from hvdray.tune._spec import SpecError, read_search, text_of  # noqa: E402
+from hvdray.tune._spec import SpecError, argv_of, read_search, text_of  # noqa: E402
 
 yaml = pytest.importorskip("yaml")
 from hvdray.tune._yaml import read_yaml  # noqa: E402
@@ -42,7 +42,7 @@ def test_a_number_without_a_dot_is_a_number(tmp_path):
 
 def test_placeholders_are_replaced_and_doubled_braces_stay(tmp_path):
     search = read(tmp_path, GOOD.replace('"{batch}"', '"b={batch}{{lr}}"'))
-    assert search.argv({"lr": text_of(0.5), "batch": text_of(16)}) == ["python", "train.py", "--lr", "0.5", "--batch", "b=16{lr}"]
+    assert argv_of(search.command, search.by_variable, {"lr": text_of(0.5), "batch": text_of(16)}) == ["python", "train.py", "--lr", "0.5", "--batch", "b=16{lr}"]
 
 
 def test_the_grid_is_in_the_order_written_and_counts_the_trials(tmp_path):

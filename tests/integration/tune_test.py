@@ -188,3 +188,21 @@ def test_a_search_that_is_told_to_end_can_go_on(tune, signo):  # noqa: F811
     assert [trial["state"] for trial in trials] == ["fail", "complete", "complete"]
     assert trials[1]["params"] == trials[0]["params"] and trials[0]["reports"] == trials[1]["reports"][:3]
     assert [step for step, _ in trials[1]["reports"]] == [0, 1, 2, 3, 4, 5], "it has gone on from its checkpoint"
+
+
+def test_show_tells_what_a_study_has_and_plots_it(tune):  # noqa: F811
+    searched = tune.document(SEARCH)
+    result = tune.show("s.tune/study.db")
+    best = searched["best"]
+    lines = result.text.splitlines()
+    assert lines[0].split() == ["trial", "state", "loss", "step", "time", "lr"]
+    assert lines[1].split()[:2] == [str(best), "complete"]
+    assert lines[-2:] == [f"best: trial {best}, loss {searched['trials'][best]['value']:.6g}", f"to run it again: {searched['run_again']}"]
+    assert json.loads(tune.show("s.tune", "--json").text) == searched
+    tune.show("s.tune/study.db", "--plot", "plots")
+    assert sorted(path.name for path in (tune.folder / "plots").iterdir()) == ["history.svg", "importance.svg"]
+    assert "no such file: none.db" in tune.show("none.db", code=2).errors
+    assert "has no study 't'; it" not in tune.show("s.tune", "--study", "t", code=2).errors
+    (tune.folder / "no.db").write_text("no database, but long enough to be none")
+    assert "file is not a database" in tune.show("no.db", code=125).errors
+    assert "--plot is for show" in tune(SEARCH, "--plot", "x", code=2).errors

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from typing import Optional, Sequence
@@ -14,9 +15,16 @@ from ._spec import SpecError
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Returns an exit code of docs/errors.md."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as hvdray's other commands end without a reader
     arguments = _parsed(list(sys.argv[1:] if words is None else words))
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # where `func` is looked for
     try:
-        return _search(arguments)
+        if arguments.words[0] != "show":
+            return _search(arguments)
+        from ._show import show
+
+        return show(arguments.words[1], arguments.study, arguments.plot, arguments.json)
     except SpecError as error:
         return _said(error, 2)
     except HvdrayError as error:
@@ -26,26 +34,35 @@ def main(words: Optional[Sequence[str]] = None) -> int:
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:
+    """hvdray has checked them."""
     parser = argparse.ArgumentParser(prog="hvdray tune", add_help=False, allow_abbrev=False)
-    parser.add_argument("file")
-    parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    return parser.parse_args(words)
+    parser.add_argument("words", nargs="+")
+    for flag in ("--resume", "--json"):
+        parser.add_argument(flag, action="store_true")
+    for option in ("--study", "--plot"):
+        parser.add_argument(option)
+    arguments = parser.parse_intermixed_args(words)
+    is_show = arguments.words[0] == "show"
+    if len(arguments.words) != (2 if is_show else 1):
+        parser.error("one file, or show and a storage")
+    for name in ("resume",) if is_show else ("study", "plot"):
+        if getattr(arguments, name):
+            parser.error(f"--{name} is {'not ' if is_show else ''}for show")
+    return arguments
 
 
 def _search(arguments: argparse.Namespace) -> int:
     from ._run import go, read
-    from ._shown import View, again_line, best_of, document, is_terminal, print_json
+    from ._shown import View, best_lines, best_of, document, is_terminal, print_json
 
-    search = read(arguments.file, {})
+    search = read(arguments.words[0], {})
     stream = sys.stderr if arguments.json else sys.stdout
-    view = View(stream, is_terminal(stream), arguments.file)
-    study = go(search, arguments.resume, view)
+    study = go(search, arguments.resume, View(stream, is_terminal(stream), arguments.words[0]))
     best = best_of(study)
     if arguments.json:
-        print_json(document(study, search))
+        print_json(document(study))
     elif best is not None:
-        print(f"best: trial {best.number}, {search.metric} {best.value:.6g}\nto run it again: {again_line(search, best)}")
+        print(best_lines(study, best), end="")
     if best is None:
         first = next((trial for trial in study.get_trials(deepcopy=False) if trial.user_attrs.get("hvdray:why")), None)
         why = f"; the first: {first.user_attrs['hvdray:why']}" if first is not None else ""

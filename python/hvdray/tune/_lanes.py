@@ -19,7 +19,7 @@ from .._kit import BOOTSTRAP, STANDARD_IMPORTS, driver_place, kit
 from .._launcher import Gang, Launcher
 from .._pool import common_modules
 from ._slots import without_slots
-from ._spec import Search, text_of
+from ._spec import Search, argv_of, text_of
 from ._trial import call
 
 OUTPUT = "output.txt"  # in the directory of a trial
@@ -181,7 +181,7 @@ class Lane:
 
         variables = {"HVDRAY_TRIAL_ID": str(attempt.number), "HVDRAY_TRIAL_DIR": attempt.directory, "HVDRAY_TRIAL_METRIC": self._search.metric}
         if self._search.command:
-            words = self._search.argv(placeholders(attempt))
+            words = argv_of(self._search.command, self._search.by_variable, placeholders(attempt))
             variables.update(HVDRAY_TRIAL_CONFIG=json.dumps(attempt.values), HVDRAY_TRIAL_COMMAND=shlex.join(words))
             return launcher.begin(variables, [], None, on_data, None, on_report), []
         if not self._kit:

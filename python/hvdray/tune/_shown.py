@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Iterable, Optional, TextIO
 
 from ._lanes import Attempt, placeholders
-from ._spec import Search, text_of
+from ._spec import Search, argv_of, text_of
 
 if TYPE_CHECKING:
     from ._run import Running
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 REFRESH_S = 0.2
 HIDDEN = "hvdray:"
+HOW = HIDDEN + "how"  # of a study
 
 
 class View:
@@ -150,25 +151,36 @@ def best_of(study: Any) -> Optional[Any]:
     return complete[0] if complete else None
 
 
-def again_line(search: Search, trial: Any) -> str:
-    """What runs a trial again, without the search."""
+def again_line(study: Any, trial: Any) -> str:
+    """What runs a trial again, without the search. Empty: the study is of another program."""
+    how = study.user_attrs.get(HOW)
+    if how is None:
+        return ""
     attempt = Attempt(trial.number, trial.user_attrs.get("hvdray:directory", ""), dict(trial.params))
-    if not search.command:
-        name = search.func if isinstance(search.func, str) else getattr(search.func, "__qualname__", "function")
-        return f"hvdray.run({name.replace(':', '.')}, ({dict(trial.params)!r},), np={search.np})"
-    words = ["hvdray", "run", "-np", str(search.np)]
-    for key, value in search.run.items():
+    if not how["command"]:
+        return f"hvdray.run({how['func'].replace(':', '.')}, ({dict(trial.params)!r},), np={how['np']})"
+    words = ["hvdray", "run", "-np", str(how["np"])]
+    for key, value in how["run"].items():
         flag = "--" + key.replace("_", "-")
         if value is True:
             words.append(flag)
+        elif isinstance(value, list):
+            words += [word for entry in value for word in (flag, text_of(entry))]
         elif value is not False:
-            words += [flag, ",".join(map(text_of, value)) if isinstance(value, (list, tuple)) else text_of(value)]
-    if search.by_variable:
-        words += ["--env", f"HVDRAY_TRIAL_CONFIG={json.dumps(attempt.values)}"]
-    return shlex.join([*words, "--", *search.argv(placeholders(attempt))])
+            words += [flag, text_of(value)]
+    if how["by_variable"]:
+        words = [f"HVDRAY_TRIAL_CONFIG={json.dumps(attempt.values)}", *words, "--env", "HVDRAY_TRIAL_CONFIG"]
+        words.insert(0, "env")
+    return shlex.join([*words, "--", *argv_of(how["command"], how["by_variable"], placeholders(attempt))])
 
 
-def document(study: Any, search_of: Optional[Search] = None) -> dict[str, Any]:
+def best_lines(study: Any, best: Any) -> str:
+    again = again_line(study, best)
+    metric = study.user_attrs.get(HOW, {}).get("metric", "value")
+    return f"best: trial {best.number}, {metric} {best.value:.6g}\n" + (f"to run it again: {again}\n" if again else "")
+
+
+def document(study: Any) -> dict[str, Any]:
     """Of --json."""
     best = best_of(study)
     return {
@@ -176,7 +188,7 @@ def document(study: Any, search_of: Optional[Search] = None) -> dict[str, Any]:
         "study": study.study_name,
         "direction": study.direction.name.lower(),
         "best": best.number if best is not None else None,
-        **({"run_again": again_line(search_of, best)} if search_of is not None and best is not None else {}),
+        "run_again": again_line(study, best) if best is not None else "",
         "trials": [_entry(trial) for trial in study.get_trials(deepcopy=False)],
     }
 

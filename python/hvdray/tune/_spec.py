@@ -92,11 +92,18 @@ class Search:
             return []
         return [dict(zip([axis.name for axis in axes], point)) for point in itertools.product(*(axis.values for axis in axes))]
 
-    def argv(self, values: Mapping[str, str]) -> list[str]:
-        """`values`: by placeholder."""
-        if self.by_variable:
-            return list(self.command)
-        return [_PLACE.sub(lambda place: values[place[1]] if place[1] else place[0][0], word) for word in self.command]
+    def how(self) -> dict[str, Any]:
+        """What it takes to run a trial again, as JSON. Of variables only their names."""
+        name = self.func if isinstance(self.func, str) or self.func is None else getattr(self.func, "__qualname__", "function")
+        run = {key: ([str(entry).partition("=")[0] for entry in value] if key == "env" else value) for key, value in self.run.items()}
+        return {"command": list(self.command), "func": name, "by_variable": self.by_variable, "run": run, "np": self.np, "metric": self.metric}
+
+
+def argv_of(command: Sequence[str], by_variable: bool, values: Mapping[str, str]) -> list[str]:
+    """`values`: by placeholder."""
+    if by_variable:
+        return list(command)
+    return [_PLACE.sub(lambda place: values[place[1]] if place[1] else place[0][0], word) for word in command]
 
 
 def read_search(tree: Any, name: str, places: Optional[Places] = None, func: Any = None) -> Search:

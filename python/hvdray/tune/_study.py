@@ -58,7 +58,7 @@ def shown_url(url: str) -> str:
     return f"{scheme}{colon}{user.partition(':')[0]}@{host}" if at and colon else url
 
 
-def open_storage(url: str) -> Any:
+def open_storage(url: str, makes_tables: bool = True) -> Any:
     """Raises TuneError."""
     version = str(optuna.__version__)
     if int(version.partition(".")[0]) < SUPPORTED:
@@ -68,7 +68,7 @@ def open_storage(url: str) -> Any:
     arguments: dict[str, Any] = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     try:
         with storage_errors(url):
-            return optuna.storages.RDBStorage(url, engine_kwargs=arguments)
+            return optuna.storages.RDBStorage(url, engine_kwargs=arguments, skip_table_creation=not makes_tables)
     except ImportError as error:
         raise TuneError(f"the storage {shown_url(url)} needs the package {error.name}", hint=f"pip install {error.name}") from None
     except HvdrayError:
@@ -144,6 +144,7 @@ class Book:
         storage = open_storage(url)
         with storage_errors(url):
             self.study, is_new = self._open(storage, resume)
+            self.study.set_user_attr("hvdray:how", search.how())
             self.tell_alive()
             self._make_tools(is_new)
             self._enqueue_grid(is_new)
