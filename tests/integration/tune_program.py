@@ -11,6 +11,84 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+SCRIPT = """
+import sys
+lr = float(sys.argv[1])
+for epoch in range(4):
+    print(f"epoch {epoch} took 1 s, loss {(lr - 0.3) ** 2 + 1 / (epoch + 1)}, fine", flush=True)
+"""
+SEARCH = """
+command: [python3, -S, train.py, "{lr}"]
+space: {lr: {float: [1e-4, 1.0]}}
+metric: loss
+trials: 4
+max_concurrent: 2
+sampler: {random: {seed: 1}}
+report_from: 'epoch (?P<step>\\d+) .*loss (?P<loss>\\S+)'
+"""
+OBJECTIVE = """
+import os, sys, time
+import hvdray.tune
+
+def objective(config):
+    assert config == hvdray.tune.config()
+    print("rank", os.environ["HVDRAY_RANK"], "of", os.environ["HOROVOD_SIZE"], "trial", hvdray.tune.trial_id())
+    hvdray.tune.report(loss=1.0 + config["x"], seen=7)
+    return config["x"] * config["x"]
+
+def broken(config):
+    if hvdray.tune.trial_id() % 2:
+        raise ValueError(f"no good: {config['x']}")
+    return 1.0
+
+def flaky(config):
+    before = hvdray.tune.get_checkpoint()
+    if before is None:
+        os.makedirs("made", exist_ok=True)
+        hvdray.tune.report(loss=5.0, checkpoint="made")
+        os._exit(3)
+    hvdray.tune.report(loss=4.0)
+
+def slow(config):
+    kept = hvdray.tune.get_checkpoint()
+    at = int(open(kept + "/step").read()) + 1 if kept else 0
+    for step in range(at, 6):
+        os.makedirs("made", exist_ok=True)
+        with open("made/step", "w") as file:
+            file.write(str(step))
+        hvdray.tune.report(loss=float(step), checkpoint="made")
+        while step == 2 and os.path.exists("hold"):
+            time.sleep(0.01)
+
+def hanging(config):
+    while True:
+        time.sleep(0.1)
+
+def shared(config):
+    while os.path.exists("hold"):
+        time.sleep(0.01)
+    return config["x"]
+
+def many(config):
+    for step in range(20000):
+        hvdray.tune.report(loss=1.0)
+
+def silent(config):
+    hvdray.tune.report(accuracy=1)
+
+def diverging(config):
+    hvdray.tune.report(loss=float("nan"))
+    while True:
+        pass
+
+def pruned(config):
+    for step in range(3):
+        hvdray.tune.report(loss=config["n"] + 0.0, step=step)
+    while config["n"] > 1:  # until the pruner ends it
+        hvdray.tune.report(loss=config["n"] + 0.0, step=step)
+"""
+
+
 @pytest.fixture(scope="session")
 def optuna_venv(request):
     path = request.config.getoption("--optuna-venv")
@@ -63,3 +141,9 @@ class Tune:
 @pytest.fixture
 def tune(hvdray, optuna_venv, tmp_path):
     return Tune(hvdray, optuna_venv, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "obj.py").write_text(OBJECTIVE)

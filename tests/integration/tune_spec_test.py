@@ -9,6 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
+from hvdray.tune._slots import partition  # noqa: E402
 from hvdray.tune._spec import SpecError, argv_of, read_search, text_of  # noqa: E402
 
 yaml = pytest.importorskip("yaml")
@@ -93,3 +94,18 @@ def test_an_empty_file_and_one_that_contains_itself_are_refused(tmp_path):
         read(tmp_path, "")
     with pytest.raises(SpecError, match="contains itself"):
         read(tmp_path, "command: &a [*a]\n")
+
+
+@pytest.mark.parametrize(
+    ("slots", "np", "hosts", "lanes"),
+    [
+        ([("a", 4)], 2, None, [[("a", 2)], [("a", 2)]]),
+        ([("a", 3), ("b", 3)], 2, None, [[("a", 2)], [("b", 2)], [("a", 1), ("b", 1)]]),
+        ([("a", 1), ("b", 1), ("c", 1)], 2, None, [[("a", 1), ("b", 1)]]),
+        ([("a", 4), ("b", 2), ("c", 2)], 4, 2, [[("a", 2), ("b", 2)], [("a", 2), ("c", 2)]]),
+        ([("a", 1)], 2, None, []),
+        ([("a", 9)], 2, 2, []),
+    ],
+)
+def test_a_lane_is_on_one_host_where_that_has_room(slots, np, hosts, lanes):
+    assert partition(slots, np, hosts) == lanes

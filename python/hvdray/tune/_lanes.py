@@ -77,7 +77,8 @@ class Modules:
 class Lane:
     """begin(), stop(), close_soon() and join() on the thread of the search; what comes of them is told by `news`."""
 
-    def __init__(self, search: Search, hosts: str, modules: Modules, news: "queue.SimpleQueue[News]"):
+    def __init__(self, number: int, search: Search, hosts: str, modules: Modules, news: "queue.SimpleQueue[News]"):
+        self._number = number
         self._search = search
         self._options = {**without_slots(search.run), "hosts": hosts, "np": search.np}
         self._modules = modules
@@ -179,10 +180,12 @@ class Lane:
             if isinstance(data, dict) and "ok" in data:
                 answers.setdefault(rank, Answer(data, content))
 
-        variables = {"HVDRAY_TRIAL_ID": str(attempt.number), "HVDRAY_TRIAL_DIR": attempt.directory, "HVDRAY_TRIAL_METRIC": self._search.metric}
+        own = {"ID": attempt.number, "DIR": attempt.directory, "LANE": self._number, "METRIC": self._search.metric}
+        variables = {f"HVDRAY_TRIAL_{name}": str(value) for name, value in own.items()}
+        variables["HVDRAY_TRIAL_CONFIG"] = json.dumps(attempt.values)
         if self._search.command:
             words = argv_of(self._search.command, self._search.by_variable, placeholders(attempt))
-            variables.update(HVDRAY_TRIAL_CONFIG=json.dumps(attempt.values), HVDRAY_TRIAL_COMMAND=shlex.join(words))
+            variables["HVDRAY_TRIAL_COMMAND"] = shlex.join(words)
             return launcher.begin(variables, [], None, on_data, None, on_report), []
         if not self._kit:
             self._kit = launcher.next_object()

@@ -147,7 +147,7 @@ class _Loop:
 
     def run(self, hosts: list[str]) -> None:
         modules = Modules()
-        self._lanes = [Lane(self._search, text, modules, self.news) for text in hosts]
+        self._lanes = [Lane(number, self._search, text, modules, self.news) for number, text in enumerate(hosts)]
         self._free = list(self._lanes)
         try:
             while True:

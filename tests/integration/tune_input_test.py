@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searches that are wrong, or whose trials are: one line, the right exit code, nothing lost."""
+
+import json
+
+import pytest
+from tune_program import SEARCH, optuna_venv, programs, tune  # noqa: F401
+
+
+def test_a_retry_goes_on_from_the_checkpoint_and_so_does_the_step(tune):  # noqa: F811
+    trials = tune.function("flaky", "trials: 1\nmax_failures: 1")
+    assert [(trial["state"], trial["reports"], trial["value"]) for trial in trials] == [("complete", [[0, 5.0], [1, 4.0]], 4.0)]
+
+
+def test_a_metric_that_never_comes_is_named_and_all_trials_have_failed(tune):  # noqa: F811
+    trials = tune.function("silent", code=1)
+    assert {trial["why"] for trial in trials} == {"it has reported no loss; its reports have accuracy"}
+
+
+def test_a_trial_whose_loss_is_nan_is_ended(tune):  # noqa: F811
+    trials = tune.function("diverging", code=1)
+    assert [(trial["state"], trial["why"]) for trial in trials] == [("pruned", "loss is NaN at step 0")] * 2
+
+
+def test_what_tpe_decides_by_itself_is_written_into_the_study(tune):  # noqa: F811
+    tune(SEARCH.replace("random", "tpe").replace("trials: 4", "trials: 1"))
+    ((text,),) = tune.rows("select value_json from study_user_attributes where key = 'hvdray:tpe'")
+    assert json.loads(text) == {"multivariate": True, "constant_liar": True}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (("{random", "{randm"), 2, "sampler: Optuna has no 'randm'; did you mean random?"),
+        (("seed", "sed"), 2, "sampler: RandomSampler has no argument 'sed'; did you mean seed?"),
+        (("space: {lr", "space: {l"), 2, "s.yaml:2:34: {lr} is not in space; did you mean l? [HVD-E0102]"),
+        (("metric: loss", "metric: loss\npruner: {median: {n_startup_trials: -1}}"), 2, "pruner: MedianPruner: "),
+        (("python3, -S", "no-such-program"), 125, "the command can't be run: rank 0"),
+        (("trials: 4", "trials: 4\nrun: {hosts: 'localhost:1', np: 2}"), 2, "a trial needs 2 slots, and there are localhost:1"),
+        (("trials: 4", "trials: 4\nrun: {verbos: 1}"), 2, "verbos"),
+        (("trials: 4", "trials: 4\nstorage: 'sqlite:////no/such/folder/x.db'"), 125, "unable to open database file"),
+    ],
+)
+def test_wrong_searches_are_refused_in_one_line(tune, change, code, said):  # noqa: F811
+    result = tune(SEARCH.replace(*change), code=code)
+    assert said in result.errors and "Traceback" not in result.errors, result.errors
+
+
+def test_a_study_that_is_there_is_not_begun_again(tune):  # noqa: F811
+    tune(SEARCH)
+    assert "--resume goes on with it" in tune(SEARCH, code=125).errors
+    assert "space is not as the study" in tune(SEARCH.replace("1.0]", "2.0]"), "--resume", code=125).errors
+    assert tune.document(SEARCH.replace("trials: 4", "trials: 5"), "--resume")["trials"][4]["state"] == "complete"
+
+
+def test_a_trial_that_hangs_is_ended_after_its_time(tune):  # noqa: F811
+    trials = tune.function("hanging", "trials: 1\ntrial_timeout: 0.5", code=1)
+    assert [(trial["state"], trial["why"]) for trial in trials] == [("fail", "trial_timeout: it has run for 0.5 s")]
+
+
+def test_fail_fast_ends_the_search_at_the_first_failure(tune):  # noqa: F811
+    text = "func: 'obj:broken'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 9\nmax_concurrent: 1\nfail_fast: true\n"
+    assert "hvdray tune: trial 1 has failed: rank 0 on host localhost raised ValueError: no good" in tune(text, code=125).errors
+    assert tune.rows("select state from trials order by number") == [("COMPLETE",), ("FAIL",)]
+
+
+def test_two_searches_share_the_trials_of_a_study(tune):  # noqa: F811
+    text = "func: 'obj:shared'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 6\nmax_concurrent: 1\n"
+    (tune.folder / "hold").touch()
+    jobs = [tune.start(text)]
+    jobs[0].wait_for(lambda: tune.rows("select state from trials") == [("RUNNING",)], what="its trial")
+    jobs.append(tune.start(text, "--resume"))
+    jobs[1].wait_for(lambda: tune.rows("select state from trials") == [("RUNNING",)] * 2, what="the other's trial")
+    (tune.folder / "hold").unlink()
+    results = [job.wait(60) for job in jobs]
+    assert [result.code for result in results] == [0, 0], [result.errors for result in results]
+    states = tune.rows("select state from trials where trial_id not in (select trial_id from trial_user_attributes where key = 'hvdray:again')")
+    assert states == [("COMPLETE",)] * 6
+
+
+def test_a_full_disk_ends_the_search_and_loses_no_report(tune):  # noqa: F811
+    text = "func: 'obj:many'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 1\nmax_concurrent: 1\n"
+    (tune.folder / "s.yaml").write_text(text)
+    script = 'mount -t tmpfs -o size=300k none s.tune && "$@"; code=$?; cp s.tune/study.db kept.db; exit $code'
+    (tune.folder / "s.tune").mkdir()
+    job = tune.hvdray.start("--mount", "--propagation", "private", "sh", "-c", script, "sh", tune.hvdray.binary, "tune", "s.yaml",
+                            binary="unshare", cwd=tune.folder, env=tune.environment)
+    result = job.wait(120)
+    if "unshare" in result.errors:
+        pytest.skip("may not mount")
+    assert result.code == 125 and "disk is full\n  hint: make room, then go on with --resume" in result.errors, result.errors
+    assert "Traceback" not in result.errors
+    assert not job.survivors()
