@@ -2,6 +2,8 @@
 """Searches that are wrong, or whose trials are: one line, the right exit code, nothing lost."""
 
 import json
+import os
+import signal
 
 import pytest
 from tune_program import SEARCH, optuna_venv, programs, tune  # noqa: F401
@@ -37,6 +39,7 @@ def test_what_tpe_decides_by_itself_is_written_into_the_study(tune):  # noqa: F8
         (("metric: loss", "metric: loss\npruner: {median: {n_startup_trials: -1}}"), 2, "pruner: MedianPruner: "),
         (("python3, -S", "no-such-program"), 125, "the command can't be run: rank 0"),
         (("trials: 4", "trials: 4\nrun: {hosts: 'localhost:1', np: 2}"), 2, "a trial needs 2 slots, and there are localhost:1"),
+        (("trials: 4", "trials: 4\nstorage: 'mysql://a:secret@localhost/x'"), 2, "the storage mysql://a@localhost/x needs the package MySQLdb"),
         (("trials: 4", "trials: 4\nrun: {verbos: 1}"), 2, "verbos"),
         (("trials: 4", "trials: 4\nstorage: 'sqlite:////no/such/folder/x.db'"), 125, "unable to open database file"),
     ],
@@ -64,18 +67,35 @@ def test_fail_fast_ends_the_search_at_the_first_failure(tune):  # noqa: F811
     assert tune.rows("select state from trials order by number") == [("COMPLETE",), ("FAIL",)]
 
 
-def test_two_searches_share_the_trials_of_a_study(tune):  # noqa: F811
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_two_searches_share_the_trials_of_a_study(tune, is_killed):  # noqa: F811
     text = "func: 'obj:shared'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 6\nmax_concurrent: 1\n"
     (tune.folder / "hold").touch()
     jobs = [tune.start(text)]
     jobs[0].wait_for(lambda: tune.rows("select state from trials") == [("RUNNING",)], what="its trial")
     jobs.append(tune.start(text, "--resume"))
     jobs[1].wait_for(lambda: tune.rows("select state from trials") == [("RUNNING",)] * 2, what="the other's trial")
+    if is_killed:
+        os.kill(jobs[0].pid, signal.SIGKILL)
+        jobs.pop(0).process.wait()
     (tune.folder / "hold").unlink()
     results = [job.wait(60) for job in jobs]
-    assert [result.code for result in results] == [0, 0], [result.errors for result in results]
+    assert [result.code for result in results] == [0] * len(jobs), [result.errors for result in results]
     states = tune.rows("select state from trials where trial_id not in (select trial_id from trial_user_attributes where key = 'hvdray:again')")
     assert states == [("COMPLETE",)] * 6
+
+
+def test_a_reader_that_goes_away_ends_the_search(tune):  # noqa: F811
+    (tune.folder / "hold").touch()
+    (tune.folder / "s.yaml").write_text("func: 'obj:shared'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 6\nmax_concurrent: 1\n")
+    job = tune.hvdray.start("-c", '"$@" | head -n 1; exit ${PIPESTATUS[0]}', "sh", tune.hvdray.binary, "tune", "s.yaml", binary="bash",
+                            cwd=tune.folder, env=tune.environment)
+    job.wait_for(lambda: tune.rows("select state from trials") == [("RUNNING",)], what="its trial")
+    job.wait_for(lambda: not any(line.startswith("head") for line in job.processes().values()), what="the end of its reader")
+    (tune.folder / "hold").unlink()
+    result = job.wait(60)
+    assert (result.code, result.errors) == (141, "")
+    assert not job.survivors()
 
 
 def test_a_full_disk_ends_the_search_and_loses_no_report(tune):  # noqa: F811

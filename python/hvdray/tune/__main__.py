@@ -15,22 +15,30 @@ from ._spec import SpecError
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Returns an exit code of docs/errors.md."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as hvdray's other commands end without a reader
     arguments = _parsed(list(sys.argv[1:] if words is None else words))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where `func` is looked for
     try:
-        if arguments.words[0] != "show":
-            return _search(arguments)
-        from ._show import show
-
-        return show(arguments.words[1], arguments.study, arguments.plot, arguments.json)
+        code = _do(arguments)
+        sys.stdout.flush()
+        return code
     except SpecError as error:
         return _said(error, 2)
     except HvdrayError as error:
         return _said(error, 125)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except BrokenPipeError:  # Nobody reads what we print.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+
+
+def _do(arguments: argparse.Namespace) -> int:
+    if arguments.words[0] != "show":
+        return _search(arguments)
+    from ._show import show
+
+    return show(arguments.words[1], arguments.study, arguments.plot, arguments.json)
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:

@@ -66,16 +66,11 @@ def go(search: Search, resume: bool, view: View) -> Any:
     except OSError as error:
         raise TuneError(f"can't make the directory {search.output}: {error.strerror}") from None
     book = Book(search, url_of(search), resume)
-    if resume:
-        for number in book.take_over():
-            view.note(f"trial {number} was cut short, and is run again")
     loop = _Loop(search, book, view)
     view.begin(search, book, len(hosts))
     with _Signals(loop.news, loop.on_signal) as signals:
-        try:
-            loop.run(hosts)
-        finally:
-            view.end(book)
+        loop.run(hosts)
+        view.end(book)
     if signals.taken:
         view.how_to_go_on(search)
         signals.raise_again()
@@ -150,11 +145,13 @@ class _Loop:
         self._lanes = [Lane(number, self._search, text, modules, self.news) for number, text in enumerate(hosts)]
         self._free = list(self._lanes)
         try:
+            self._take_over()
             while True:
                 self._fill()
-                if not self._running:
+                if self._running:
+                    self._take_news()
+                elif self._is_ending or not self._take_over():
                     break
-                self._take_news()
         except BaseException:
             self._end(0)
             while self._running:
@@ -236,12 +233,20 @@ class _Loop:
         elif callable(news):
             news()
 
+    def _take_over(self) -> bool:
+        """False: there was nothing."""
+        numbers = self._book.take_over()
+        for number in numbers:
+            self._view.note(f"trial {number} was cut short, and is run again")
+        return bool(numbers)
+
     def _look_at_clock(self) -> None:
         now = time.monotonic()
         if now - self._looked < TICK_S:
             return
         self._looked = now
-        self._book.tell_alive()
+        if self._book.tell_alive():
+            self._take_over()
         for running in self._running.values():
             limit, age = self._search.trial_timeout, now - running.began
             if limit is not None and age > limit and not running.attempt.is_stopped:

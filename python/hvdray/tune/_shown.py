@@ -169,8 +169,7 @@ def again_line(study: Any, trial: Any) -> str:
         elif value is not False:
             words += [flag, text_of(value)]
     if how["by_variable"]:
-        words = [f"HVDRAY_TRIAL_CONFIG={json.dumps(attempt.values)}", *words, "--env", "HVDRAY_TRIAL_CONFIG"]
-        words.insert(0, "env")
+        words += ["--env", f"HVDRAY_TRIAL_CONFIG={json.dumps(attempt.values)}"]
     return shlex.join([*words, "--", *argv_of(how["command"], how["by_variable"], placeholders(attempt))])
 
 

@@ -70,7 +70,7 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
         with storage_errors(url):
             return optuna.storages.RDBStorage(url, engine_kwargs=arguments, skip_table_creation=not makes_tables)
     except ImportError as error:
-        raise TuneError(f"the storage {shown_url(url)} needs the package {error.name}", hint=f"pip install {error.name}") from None
+        raise _lacking(f"the storage {shown_url(url)}", error) from None
     except HvdrayError:
         raise
     except Exception as error:
@@ -95,10 +95,20 @@ def make(kind: str, name: str, arguments: dict[str, Any]) -> Any:
             warnings.simplefilter("ignore")
             return cls(**arguments)
     except ImportError as error:
-        package = error.name or str(error)
-        raise SpecError(f"{kind}: {found} needs the package {package}", hint=f"pip install {package}") from None
+        raise _lacking(f"{kind}: {found}", error) from None
     except Exception as error:
         raise SpecError(f"{kind}: {found}: {error}") from error
+
+
+def _lacking(what: str, error: ImportError) -> SpecError:
+    """Optuna wraps the error that has the name of the module."""
+    inner: Any = error
+    while inner is not None and not getattr(inner, "name", None):
+        inner = inner.__cause__ or inner.__context__
+    if inner is None:
+        return SpecError(f"{what}: {error}")
+    name = str(inner.name).partition(".")[0]
+    return SpecError(f"{what} needs the package {name}", hint=f"pip install {name}")
 
 
 def _short(name: str) -> str:
@@ -204,8 +214,9 @@ class Book:
     # ---- trials
 
     def trials(self, states: Optional[Sequence[Any]] = None) -> list[Frozen]:
-        found: list[Frozen] = self.study.get_trials(deepcopy=False, states=states)
-        return found
+        with storage_errors(self._url):
+            found: list[Frozen] = self.study.get_trials(deepcopy=False, states=states)
+            return found
 
     def counted(self) -> list[Frozen]:
         """Without those that wait, and those that were cut short and are done again."""
@@ -228,8 +239,7 @@ class Book:
         try:
             return self.study.ask(self._space)
         except ImportError as error:
-            package = error.name or str(error)
-            raise SpecError(f"sampler: {self._search.sampler[0]} needs the package {package}", hint=f"pip install {package}") from None
+            raise _lacking(f"sampler: {self._search.sampler[0]}", error) from None
         except ValueError as error:
             raise SpecError(f"sampler: {self._search.sampler[0]}: {error}") from error
 
@@ -280,10 +290,11 @@ class Book:
         except optuna.exceptions.UpdateFinishedTrialError:
             return False
 
-    def _again(self, trial: Frozen) -> None:
+    def _again(self, trial: Frozen) -> bool:
+        """False: it had no parameters yet."""
         fixed = {name: value for name, value in trial.system_attrs.items() if name == "fixed_params"}
         if not trial.params and not fixed:
-            return
+            return False
         kept = {name: value for name, value in trial.user_attrs.items() if name in (GRID, DIRECTORY)}
         history = [*trial.system_attrs.get("retry_history", []), trial.number]
         checkpoint = os.path.join(kept.get(DIRECTORY, "/dev/null"), CHECKPOINT)
@@ -293,18 +304,22 @@ class Book:
             system_attrs={**fixed, "failed_trial": history[0], "retry_history": history},
             intermediate_values=trial.intermediate_values if goes_on else None,
         ))
+        return True
 
     def _trial_id(self, number: int) -> int:
         return int(self.study._storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number))
 
     # ---- other searches of this study
 
-    def tell_alive(self) -> None:
+    def tell_alive(self) -> bool:
+        """Now and then; False: not now."""
         now = time.time()
-        if now - self._told_alive >= ALIVE_S:
-            self._told_alive = now
-            with storage_errors(self._url):
-                self.study.set_user_attr(f"{SEARCH}:{self._id}", {**me(), "alive": now})
+        if now - self._told_alive < ALIVE_S:
+            return False
+        self._told_alive = now
+        with storage_errors(self._url):
+            self.study.set_user_attr(f"{SEARCH}:{self._id}", {**me(), "alive": now})
+        return True
 
     def take_over(self) -> list[int]:
         """Requeues what dead searches have left, and returns its numbers."""
@@ -324,8 +339,10 @@ class Book:
             done_again = {number for trial in self.trials() for number in trial.system_attrs.get("retry_history", [])}
             for trial in self.trials((FAIL,)):  # It was cut short by a search that died before the point waited again.
                 by = trial.user_attrs.get(AGAIN)
-                if by not in (None, SURPLUS, self._id) and trial.number not in done_again and not _lives(searches.get(f"{SEARCH}:{by}"), mine):
-                    self._again(trial)
+                if by in (None, SURPLUS, self._id) or trial.number in done_again or _lives(searches.get(f"{SEARCH}:{by}"), mine):
+                    continue
+                if self._again(trial):
+                    taken.append(trial.number)
             return taken
 
     def _others_live(self) -> bool:
