@@ -6,7 +6,7 @@ import os
 import signal
 
 import pytest
-from tune_program import SEARCH, optuna_venv, programs, tune  # noqa: F401
+from tune_program import ROOT, SEARCH, optuna_venv, programs, tune  # noqa: F401
 
 
 def test_a_retry_goes_on_from_the_checkpoint_and_so_does_the_step(tune):  # noqa: F811
@@ -111,3 +111,18 @@ def test_a_full_disk_ends_the_search_and_loses_no_report(tune):  # noqa: F811
     assert result.code == 125 and "disk is full\n  hint: make room, then go on with --resume" in result.errors, result.errors
     assert "Traceback" not in result.errors
     assert not job.survivors()
+
+
+def test_an_example_with_a_real_horovod_is_tuned_as_it_is(tune, horovod_python):  # noqa: F811
+    script = ROOT / "examples/digits_horovod.py"
+    text = f"""
+command: ['{horovod_python}', '{script}', --epochs, '6', --batch, '{{batch}}']
+space: {{batch: {{grid: [16, 64]}}}}
+metric: loss
+run: {{np: 2}}
+max_concurrent: 1
+report_from: 'epoch +(?P<step>\\d+) +loss (?P<loss>\\S+)'
+"""
+    trials = tune.document(text)["trials"]
+    assert [(trial["params"]["batch"], trial["state"], len(trial["reports"])) for trial in trials] == [(16, "complete", 2), (64, "complete", 2)]
+    assert trials[0]["value"] < trials[1]["value"], "more steps"

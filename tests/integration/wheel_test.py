@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import zipfile
 
 import pytest
 from python_program import ROOT
@@ -65,6 +66,14 @@ def installed(wheel, tmp_path_factory):
 
 def test_its_name_says_where_it_runs(wheel):
     assert re.search(r"/hvdray-[0-9.]+-py3-none-manylinux_2_(3[4-9])_\w+\.whl$", wheel), wheel
+
+
+def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))).decode()
+    assert re.search(r"""Requires-Dist: optuna[<>=,0-9]+ *; *extra == ['"]tune['"]""", metadata), metadata
+    result = subprocess.run([installed / "bin/hvdray", "tune", "none.yaml"], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (125, "  hint: pip install 'hvdray[tune]'"), result
 
 
 def test_its_programs_need_nothing_but_glibc(installed):

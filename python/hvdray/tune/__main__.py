@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from ._spec import SpecError
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Returns an exit code of docs/errors.md."""
+    logging.getLogger("sqlalchemy").setLevel(logging.CRITICAL)  # Of a database that goes away we say one line.
     arguments = _parsed(list(sys.argv[1:] if words is None else words))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where `func` is looked for
