@@ -86,6 +86,7 @@ def pruned(config):
         hvdray.tune.report(loss=config["n"] + 0.0, step=step)
     while config["n"] > 1:  # until the pruner ends it
         hvdray.tune.report(loss=config["n"] + 0.0, step=step)
+        time.sleep(0.01)
 """
 
 

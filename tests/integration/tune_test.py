@@ -45,7 +45,7 @@ def test_a_failed_trial_says_why_and_others_go_on(tune):  # noqa: F811
 def test_the_pruner_ends_a_trial_and_the_grid_is_dealt_in_order(tune):  # noqa: F811
     trials = tune.document("func: 'obj:pruned'\nspace: {n: {grid: [1, 3, 2]}}\nmetric: loss\nmax_concurrent: 1\n"
                            "pruner: {median: {n_startup_trials: 1}}\n")["trials"]
-    assert [(trial["params"]["n"], trial["state"]) for trial in trials] == [(1, "complete"), (3, "pruned"), (2, "pruned")]
+    assert [(trial["params"]["n"], trial["state"]) for trial in trials] == [(1, "complete"), (3, "pruned"), (2, "pruned")], trials
 
 
 def test_without_optuna_it_says_what_to_install(tune):  # noqa: F811
