@@ -206,7 +206,7 @@ class Trainer:
         try:
             about = {"probe": store.probe(), "name": store.root.rsplit("/", 1)[-1], "storage": store.root}
             args = (self._loop, self._wants_config, self._config or {}, about, self._datasets)
-            values = executor._run_once(run_loop, args, None)
+            values = executor._run_once(run_loop, args, None, None)
         finally:
             receiver.close()
         if receiver.failure is not None:

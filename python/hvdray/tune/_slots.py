@@ -78,7 +78,7 @@ def _slots(search: Search) -> Optional[Hosts]:
         return [(host["host"], host["workers"]) for host in json.loads(done.stdout)["hosts"]]
     if _NO_NUMBER in done.stderr:
         return None
-    refusal = _refusal_of(done.stderr.strip().replace("hvdray run: ", "", 1), text)
+    refusal = _refusal_of(done.stderr.strip().replace("hvdray run: ", "", 1), text, {})
     raise SpecError(refusal.message.replace("options[", "run["), code=refusal.code, hint=refusal.hint)
 
 
