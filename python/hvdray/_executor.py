@@ -306,9 +306,11 @@ class Executor:
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
-        if kind is None:
-            self._tasks.wait()
-        self.shutdown()
+        try:
+            if kind is None:
+                self._tasks.wait()
+        finally:
+            self.shutdown()
 
     @property
     def num_workers(self) -> Optional[int]:

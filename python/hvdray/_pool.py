@@ -122,9 +122,11 @@ class Pool:
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
-        if kind is None and self._own is not None:
-            self._own._tasks.wait()
-        self.close()
+        try:
+            if kind is None and self._own is not None:
+                self._own._tasks.wait()
+        finally:
+            self.close()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """As of an Executor, on all workers of the pool, which keeps them for the next one until another executor wants them."""

@@ -28,7 +28,7 @@ class Tasks:
         self._lock = threading.Condition()
         self._queue: deque[tuple["Future[Any]", Payload]] = deque()
         self._is_going = False
-        self._running: dict[int, tuple[int, "Future[Any]", list[int]]] = {}  # by rank: call, future, objects
+        self._running: dict[int, tuple[int, "Future[Any]", list[int], Payload]] = {}  # by rank; what was sent, too: it holds what is scattered
         self._answers: deque[tuple[int, Answer]] = deque()
 
     def submit(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Future[Any]":
@@ -100,7 +100,7 @@ class Tasks:
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
-            failed = [future for _, future, _ in self._running.values()]
+            failed = [future for _, future, *_ in self._running.values()]
             failed += [future for future, _ in self._queue if future.set_running_or_notify_cancel()]
             self._running, self._is_going = {}, False
             self._queue.clear()
@@ -141,7 +141,7 @@ class Tasks:
                 if not future.set_running_or_notify_cancel():
                     continue
                 call = self._executor._next_number()
-                self._running[rank] = call, future, []
+                self._running[rank] = call, future, [], payload
             head = {"call": call, "do": "run"}
             self._running[rank][2].extend(self._executor._post(launcher, gang, [([rank], payload)], head, lambda why: None))
             return True
@@ -152,7 +152,7 @@ class Tasks:
 
     def _take(self, launcher: Launcher, gang: Gang, rank: int, answer: Answer) -> None:
         with self._lock:
-            _, future, shared = self._running.pop(rank)
+            _, future, shared, _ = self._running.pop(rank)
         for number in shared:
             launcher.drop(number)
         worker, wants_json = gang.workers[rank], self._executor._results == "json"

@@ -214,7 +214,7 @@ class Worker:
                 if call["do"] in ("release", "resend"):
                     self._give_up_memory(call["do"] == "resend")
                     continue
-                is_good = self._answer(call, self._content_of(call, blob))
+                is_good = self._answer(call, blob)
                 if call["do"] == "once":
                     return 0 if is_good else 1  # The job asks how its workers ended.
 
@@ -228,7 +228,7 @@ class Worker:
         finally:
             os.close(descriptor)
 
-    def _answer(self, call: dict[str, Any], content: Any) -> bool:
+    def _answer(self, call: dict[str, Any], blob: bytearray) -> bool:
         """False: the function has raised."""
         head: dict[str, Any] = {"call": call["call"], "ok": True}
         imports = self._imports if call.get("modules") else None
@@ -242,7 +242,7 @@ class Worker:
         self._running = call["call"]
         self._logging = call["call"] if call.get("logs") else None
         try:
-            value = self._do(call, content)
+            value = self._do(call, self._content_of(call, blob))  # There may be no memory for it.
             self.end_child(value=value)
             if self._wants_json:
                 payload = _json_of(value)
@@ -303,7 +303,10 @@ class Worker:
                 return None
         for key, number, sizes in call.get("scattered", ()):
             if number in self._objects:
-                self.scattered[key] = loads(sizes, self._content_of({"object": number}, bytearray()))
+                descriptor, size = self._objects[number]
+                self.scattered[key] = loads(sizes, mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+                del self._objects[number]  # not before: what has failed is tried again
+                os.close(descriptor)
         what = loads(call["sizes"], content)
         del content
         if do == "once":

@@ -172,3 +172,49 @@ assert mapped_of(os.getpid(), ours)[:] == b"abc"
 for told in (reader, writer, unsealed, os.open("/proc/self/exe", os.O_RDONLY), 9999, -1, "../1/fd/0", None, [1], {}):
     assert mapped_of(os.getpid(), told) is None, told
 """)
+
+
+def test_a_handle_that_nobody_keeps_serves_the_tasks_that_were_given_it(programs):
+    programs.run("""
+with hvdray.Executor(2) as executor:
+    for _ in range(10):
+        tasks = [executor.submit(len, executor.scatter(bytes(4 << 20))) for _ in range(4)]
+        assert [task.result() for task in tasks] == [4 << 20] * 4
+""")
+
+
+def test_what_a_worker_has_no_memory_for_fails_its_task_and_not_the_worker(programs):
+    programs.run("""
+def bounded(size):
+    import resource
+    now = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (now + size, resource.RLIM_INFINITY))
+with hvdray.Executor(1) as executor:
+    executor.run(bounded, [64 << 20])
+    value = executor.scatter(bytes(400 << 20))
+    for given in bytes(400 << 20), value, value:
+        raised(OSError, executor.submit(len, given).result)
+    executor.run(bounded, [4 << 30])
+    assert executor.submit(len, value).result() == 400 << 20
+    assert executor.run(os.getpid) == [executor.workers[0]["pid"]]
+""")
+
+
+@pytest.mark.parametrize("kind", ["Executor", "Pool"])
+def test_an_interrupted_wait_at_the_end_of_with_leaves_no_worker(programs, kind):
+    programs.run(f"""
+def work():
+    open("begun", "w").close()
+    time.sleep(600)
+def interrupt():
+    wait_for("begun")
+    os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+made = hvdray.{kind}(1)
+def leave():
+    with made:
+        made.submit(work)
+        threading.Thread(target=interrupt).start()
+raised(KeyboardInterrupt, leave)
+raised(hvdray.HvdrayError, lambda: made.submit(abs, 1))
+""")
