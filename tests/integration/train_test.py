@@ -343,3 +343,46 @@ assert isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.E
     job = programs.tool.start("--mount", "bash", "-c", command, "bash", path, binary="unshare", env=environment, cwd=tmp_path)
     result = job.wait(300)
     assert result.code == 0, result.errors[-4000:]
+
+
+def test_a_run_that_never_began_leaves_its_name_and_runs_without_one_differ(programs):
+    programs.run("""
+lock = threading.Lock()
+raised(Exception, trainer(lambda: lock).fit)
+assert trainer(lambda: 1).fit().return_value == 1
+raised(hvdray.HvdrayError, trainer(lambda: 1).fit)
+nameless = [train.Trainer(lambda: 1, num_workers=1, run_config=train.RunConfig(storage_path=str(home))).fit().path for _ in range(2)]
+assert nameless[0] != nameless[1]
+""")
+
+
+def test_a_restored_run_keeps_what_has_changed(programs):
+    programs.run("""
+def loop(config):
+    train.report({"lr": config["lr"]})
+    if config["lr"] == 1: raise ValueError
+raised(train.TrainingFailedError, trainer(loop, train_loop_config={"lr": 1, 2: "key"}).fit)
+result = train.Trainer.restore(str(home / "run"), train_loop_config={"lr": 3}).fit()
+assert result.metrics["lr"] == 3 and result.config == {"lr": 3} == train.Result.from_path(str(home / "run")).config
+""")
+
+
+def test_a_handler_that_raises_in_a_report_ends_that_report_alone(programs):
+    programs.run("""
+def loop():
+    def late(*_): raise TimeoutError("mine")
+    signal.signal(signal.SIGALRM, late)
+    failed = []
+    for step in range(100):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 + step * 0.00003)
+            try:
+                train.report({"step": step}, checkpoint=save(step=step))
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except Exception as error:
+            failed.append(repr(error))
+    train.report({"name": os.fsdecode(b"caf\\xe9")}, checkpoint=save(step=100))
+    return set(failed)
+assert trainer(loop, workers=1).fit().return_value <= {"TimeoutError('mine')"}
+""")

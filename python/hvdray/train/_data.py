@@ -48,8 +48,9 @@ class Shard:
             for record in self._rows.iloc[self._begin : self._end].to_dict("records"):
                 yield record
             return
+        rows = getattr(self._rows, "iloc", self._rows)  # of a series: by position
         for at in range(self._begin, self._end):
-            yield self._rows[at]
+            yield rows[at]
 
     def iter_batches(self, *, batch_size: int = 256, drop_last: bool = False) -> Iterator[Any]:
         """As many for each rank, unless the shard is `equal=False`. `drop_last`: without a last one that is smaller."""
@@ -93,6 +94,8 @@ class Shard:
         rows = self._rows
         if self._is_frame:
             return {str(column): rows[column].iloc[begin:end].to_numpy() for column in rows.columns}
+        if hasattr(rows, "iloc"):  # a series
+            return rows.iloc[begin:end].to_numpy()
         if hasattr(rows, "shape"):
             return rows[begin:end]
         batch = [rows[at] for at in range(begin, end)]

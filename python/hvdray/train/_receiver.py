@@ -81,7 +81,7 @@ class Receiver:
                 answer, blob = {"error": [error.errno or 0, error.strerror or str(error)]}, b""
             except Exception as error:
                 answer, blob = {"error": [0, f"{type(error).__name__}: {error}"]}, b""
-            self._answer(rank, {"do": "answer", "for": question["from"], **answer}, blob)
+            self._answer(rank, {"do": "answer", "for": question["from"], "ask": question.get("ask"), **answer}, blob)
 
     def _follow(self, generation: int, size: int) -> None:
         """Of elastic runs: new workers begin with the last commit; what others have left is nobody's."""
@@ -215,7 +215,7 @@ class Receiver:
             run.columns = list(row)
             writer.writerow(run.columns)
         writer.writerow(["nan" if (value := row.get(column)) != value else value for column in run.columns])
-        for file, content in (("result.json", line), ("progress.csv", text.getvalue().encode())):
+        for file, content in (("result.json", line), ("progress.csv", text.getvalue().encode("utf-8", "backslashreplace"))):
             self._store.append(file, content)
             run.sizes[file] = run.sizes.get(file, 0) + len(content)
 

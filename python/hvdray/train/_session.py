@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+from collections import deque
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .. import _worker
@@ -63,6 +64,8 @@ class Session:
         self._lock = threading.RLock()  # of questions
         self._pid = os.getpid()
         self._is_over = False
+        self._asked = 0
+        self._due: deque[int] = deque()  # questions without their answers
         self.context = Context(about["name"], about["storage"])
         self._from = [int(os.environ.get("HVDRAY_GENERATION", "1")), self.context.get_world_rank(), self.context.get_world_size()]
         self._sees_storage = _sees(about["probe"])
@@ -159,6 +162,7 @@ class Session:
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         self._check()
+        self._due.clear()  # of what an exception has ended
         self._tell(question, [])
         return self._hear()
 
@@ -169,12 +173,15 @@ class Session:
             raise RuntimeError("the loop has returned: nobody hears a report any more")
 
     def _tell(self, question: dict[str, Any], parts: Sequence[bytes]) -> None:
-        self._worker.tell({"train": {"from": self._from, **question}}, parts)
+        self._asked += 1
+        self._due.append(self._asked)
+        self._worker.tell({"train": {"from": self._from, "ask": self._asked, **question}}, parts)
 
     def _hear(self) -> dict[str, Any]:
         """Raises OSError if the driver could not do it."""
         answer: dict[str, Any] = {}
-        while answer.get("for") != self._from:  # One may be for who had this rank before.
+        number = self._due.popleft()
+        while answer.get("for") != self._from or answer.get("ask") != number:  # One may be for who had this rank before.
             answer, content = self._worker.hear()
         if answer.get("error") is not None:
             number, text = answer["error"]

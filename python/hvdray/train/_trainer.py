@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import uuid
 import warnings
 from typing import Any, Callable, Mapping, Optional, Union
 
@@ -103,13 +104,14 @@ class Trainer:
         store.open()
         try:
             run = RunFile.read(store)
-            if run is not None and not self._restored:
+            if run is not None and not self._restored and (run.checkpoints or run.state in ("finished", "failed") or store.read("result.json")):
                 hint = f"Trainer.restore({store.root!r}) goes on with it; another name begins anew"
                 raise HvdrayError(f"there is a run in {store.root} already", hint=hint)
             if run is not None and run.state == "finished":
                 return Result(store, run)
             self._has_run = True
-            return self._run(store, run or self._new_run(store))
+            self._keep(store)
+            return self._run(store, run if run is not None and self._restored else RunFile(store))
         finally:
             store.close()
 
@@ -119,11 +121,12 @@ class Trainer:
         if self._restored:
             return store_of(self._restored)
         root = str(self._run_config.storage_path or os.path.expanduser("~/hvdray_results"))
-        name = self._run_config.name or time.strftime("hvdray-%Y-%m-%d_%H-%M-%S") + f"-{os.getpid()}"
+        name = self._run_config.name or time.strftime("hvdray-%Y-%m-%d_%H-%M-%S") + f"-{uuid.uuid4().hex[:6]}"
         return store_of(f"{root.rstrip('/') or '/'}/{name}")
 
-    def _new_run(self, store: Store) -> RunFile:
-        store.put("params.json", json.dumps(self._config or {}, indent=2, sort_keys=True, default=repr).encode() + b"\n")
+    def _keep(self, store: Store) -> None:
+        """What restore() and Result read."""
+        store.put("params.json", json.dumps(_with_texts(self._config or {}), indent=2, sort_keys=True, default=repr).encode() + b"\n")
         kept = {
             "train_loop_per_worker": self._loop,
             "train_loop_config": self._config,
@@ -136,8 +139,7 @@ class Trainer:
             payload = dumps(kept, ["the trainer"])
             store.put("trainer.pkl", json.dumps(payload.sizes).encode() + b"\n" + b"".join(payload.parts))
         except SerializationError:
-            pass  # restore() is told what it needs, and fit() says what can't be sent.
-        return RunFile(store)
+            store.remove("trainer.pkl")  # restore() is told what it needs, and fit() says what can't be sent.
 
     def _make_executor(self) -> Executor:
         given = dict(self._given)
@@ -238,6 +240,13 @@ def _failures_of(error: BaseException) -> "dict[int, BaseException]":
             if isinstance(outcome, BaseException):
                 failures.setdefault(rank, outcome)
     return failures
+
+
+def _with_texts(value: Any) -> Any:
+    """Keys of JSON are texts."""
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else repr(key): _with_texts(part) for key, part in value.items()}
+    return [_with_texts(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def _first_line(error: BaseException) -> str:
