@@ -124,3 +124,24 @@ except hvdray.tune.TuneError as error:
     result = job.wait(60)
     assert result.text.splitlines() == ["optuna.study.study [4.0, 1.0] {'x': -1}", "unknown key 'metrics'; did you mean metric?"], result.errors
     assert not job.survivors()
+
+
+@pytest.mark.parametrize("printed", ["'\\repoch 0 loss 3.0\\repoch 1 loss {x}\\r'", "'epoch 1 loss {x}'"])
+def test_progress_bars_and_last_lines_without_an_end_are_lines(tune, printed):  # noqa: F811
+    trials = tune.document(f"command: [printf, {printed!r}]\nspace: {{x: {{grid: [0.5]}}}}\nmetric: loss\n"
+                           "report_from: 'epoch (?P<step>\\d+) loss (?P<loss>[0-9.]+)'\n")["trials"]
+    assert [(trial["state"], trial["value"]) for trial in trials] == [("complete", 0.5)], trials
+
+
+def test_another_study_does_not_begin_with_the_checkpoints_of_the_first(tune):  # noqa: F811
+    (tune.folder / "kept.py").write_text("""
+import os, hvdray.tune
+print("has", hvdray.tune.get_checkpoint(), flush=True)
+os.makedirs("made", exist_ok=True)
+hvdray.tune.report(loss=hvdray.tune.config()["x"], checkpoint="made", step=1 << 70)
+""")
+    search = "command: [python3, kept.py]\nconfig: variable\nspace: {x: {grid: [0.5]}}\nmetric: loss\nrun: {env: WORD=secret}\n"
+    document = tune.document(search)
+    tune.document(search + "study: second\n")
+    assert "has None" in (tune.folder / "s.tune/trial_0.2/output.txt").read_text()
+    assert "secret" not in json.dumps(document)

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import queue
+import re
 import shlex
 import sys
 import threading
@@ -25,6 +26,7 @@ from ._trial import call
 OUTPUT = "output.txt"  # in the directory of a trial
 GRACE_S = 5.0
 MAX_LINE = 1 << 16  # bytes
+_ENDS = re.compile(rb"[\r\n]")  # progress bars write over their line
 # The command is a variable, because argv is one for all gangs of a serve. `eval` keeps words with blanks whole.
 SHELL = 'c=$HVDRAY_TRIAL_COMMAND; unset HVDRAY_TRIAL_COMMAND; eval "exec $c"'
 
@@ -142,7 +144,7 @@ class Lane:
         self._warm(launcher)
         os.makedirs(attempt.directory, exist_ok=True)
         with open(os.path.join(attempt.directory, OUTPUT), "ab", 0) as file:
-            self._lines = _Lines(file, attempt, self._search, self._news)
+            self._lines = lines = _Lines(file, attempt, self._search, self._news)
             answers: dict[int, Answer] = {}
             gang, objects = self._start(launcher, attempt, answers)
             is_over = self._wait(launcher, gang, attempt)
@@ -151,6 +153,7 @@ class Lane:
                 for number in objects:
                     launcher.drop(number)
             self._lines = None
+            lines.end()
         if not is_over or launcher.lost is not None or gang.refusal is not None:
             error = gang.refusal or launcher.lost
             if gang.refusal is not None and not gang.exited and not attempt.is_stopped:
@@ -246,8 +249,17 @@ class _Lines:
             pass  # A full disk: the trial itself goes on.
         if self._pattern is None:
             return
-        *lines, rest = (self._rests[is_error] + chunk).split(b"\n")
+        *lines, rest = _ENDS.split(self._rests[is_error] + chunk)
         self._rests[is_error] = rest[-MAX_LINE:]
+        self._look_at(lines)
+
+    def end(self) -> None:
+        """The last line may lack its end."""
+        if self._pattern is not None:
+            self._look_at(self._rests)
+
+    def _look_at(self, lines: list[bytes]) -> None:
+        assert self._pattern is not None
         for line in lines:
             tag, _, text = line.partition(b">:")
             if tag not in (b"[0]<stdout", b"[0]<stderr"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import queue
@@ -25,6 +26,7 @@ TICK_S = 0.5
 QUIET_S = 60.0  # then it is said that report_from has found nothing
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NEVER_RAN = (126, 127)  # exit codes of sh
+MAX_STEP = 1 << 31  # of a database
 
 
 def run(spec: Union[str, "os.PathLike[str]", Mapping[str, Any], Callable[..., Any]], *, resume: bool = False, **keys: Any) -> Any:
@@ -190,11 +192,24 @@ class _Loop:
             trial = self._book.next()
             if trial is None:
                 return
-            directory = trial.user_attrs.get(DIRECTORY) or os.path.abspath(os.path.join(self._search.output, f"trial_{trial.number}"))
+            directory = trial.user_attrs.get(DIRECTORY) or self._new_directory(trial.number)
             attempt = Attempt(trial.number, directory, dict(trial.params))
             running = Running(trial, self._free[0], attempt, time.monotonic(), step=self._book.last_step(trial))
             self._book.note(trial.number, directory=directory)
             self._begin(running, self._free.pop(0))
+
+    def _new_directory(self, number: int) -> str:
+        """Another study may have left one of that name, and its checkpoint there. Raises TuneError."""
+        path = os.path.abspath(os.path.join(self._search.output, f"trial_{number}"))
+        for count in itertools.count(2):
+            try:
+                os.makedirs(path)
+                return path
+            except FileExistsError:
+                path = os.path.abspath(os.path.join(self._search.output, f"trial_{number}.{count}"))
+            except OSError as error:
+                raise TuneError(f"can't make the directory {path}: {error.strerror}") from None
+        raise AssertionError
 
     def _begin(self, running: Running, lane: Lane) -> None:
         running.lane = lane
@@ -276,7 +291,9 @@ class _Loop:
         running.metrics = {**running.metrics, **report.metrics}
         if value is None:
             return
-        running.step = step if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else running.step + 1
+        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < MAX_STEP:
+            step = running.step + 1
+        running.step = step
         running.value = value
         if not self._book.report(running.trial, value, running.step):
             running.is_taken = True

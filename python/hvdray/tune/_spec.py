@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 import shlex
+import sys
 from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence, Union
 
 from .._errors import HvdrayError
@@ -95,7 +96,7 @@ class Search:
     def how(self) -> dict[str, Any]:
         """What it takes to run a trial again, as JSON. Of variables only their names."""
         name = self.func if isinstance(self.func, str) or self.func is None else getattr(self.func, "__qualname__", "function")
-        run = {key: ([str(entry).partition("=")[0] for entry in value] if key == "env" else value) for key, value in self.run.items()}
+        run = {key: ([str(entry).partition("=")[0] for entry in ([value] if isinstance(value, str) else value)] if key == "env" else value) for key, value in self.run.items()}
         return {"command": list(self.command), "func": name, "by_variable": self.by_variable, "run": run, "np": self.np, "metric": self.metric}
 
 
@@ -309,7 +310,7 @@ class _Reader:
         for at, value in enumerate(values):
             if not (value is None or isinstance(value, (str, int, float))):
                 self.fail((*path, at), f"not a number, text, boolean or null: {value!r}")
-            if any(type(value) is type(other) and value == other for other in values[:at]):
+            if value in values[:at]:  # the storage holds 1, 1.0 and true for one
                 self.fail((*path, at), f"{value!r} is there twice")
         return tuple(values)
 
@@ -335,7 +336,7 @@ class _Reader:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _kind(value: Any) -> str:

@@ -151,6 +151,8 @@ class Book:
         self._id = uuid.uuid4().hex
         self._space = {parameter.name: distribution(parameter) for parameter in search.space}
         self._told_alive = 0.0
+        for kind, chosen in (("sampler", search.sampler), ("pruner", search.pruner)):
+            make(kind, *chosen)  # before anything is kept
         storage = open_storage(url)
         with storage_errors(url):
             self.study, is_new = self._open(storage, resume)
@@ -247,7 +249,9 @@ class Book:
         """False: the trial is ours no more, because we were held to be dead."""
         with storage_errors(self._url):
             try:
-                trial.report(value, step)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of a step that comes twice: the first counts
+                    trial.report(value, step)
             except optuna.exceptions.UpdateFinishedTrialError:
                 return False
             return True
