@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -256,6 +257,8 @@ AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelin
 }
 
 int AgentMain(int argc, char** argv) {
+  // Else that of the file which was executed, which on Ray is a descriptor: "7" in ps and top.
+  ::prctl(PR_SET_NAME, "hvdray-agent");
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   const Result<AgentArguments> arguments = ParseAgentArguments(words);
   if (!arguments.ok()) {

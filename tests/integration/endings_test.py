@@ -50,6 +50,31 @@ def agents(job):
     return parents[agent], agent
 
 
+def name_of(pid):
+    with open(f"/proc/{pid}/comm", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def test_an_agent_that_was_executed_by_descriptor_bears_its_name(hvdray):
+    with open(hvdray.agent, "rb") as program:
+        path = f"/proc/self/fd/{program.fileno()}"
+        # Waits for a launcher's first words on standard input.
+        with subprocess.Popen(["agent"], executable=path, pass_fds=[program.fileno()], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as keeper:
+            def names():
+                found, pids = set(), [keeper.pid]
+                while pids:
+                    pid = pids.pop()
+                    found.add(name_of(pid))
+                    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                        pids += file.read().split()
+                return found
+
+            wait_until(lambda: names() == {"hvdray-keeper", "hvdray-agent"}, "names of keeper and agent")
+            keeper.stdin.close()
+            assert keeper.wait(60) != 0
+
+
 def test_the_first_failure_stops_the_gang_and_gives_its_code(hvdray):
     result = hvdray.go("-np", "8", "--", "sh", "-c",
                        "[ $HOROVOD_RANK = 5 ] && { echo oh no >&2; exit 7; }; exec sleep 600")
