@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hvdray-gen-cli ROOT: writes the files made from the command and option tables: docs/cli.md,
-// docs/man, docs/completions/hvdray.bash, tests/golden/help. Also the elastic driver's states in
+// hvdray-gen-cli ROOT: writes the files made from the command and option tables: docs/man,
+// docs/completions/hvdray.bash, tests/golden/help. Also the elastic driver's states in
 // docs/elastic.md, and the keys of cluster files in docs/cluster.md and configs/schema.
 #include <cstdio>
 #include <filesystem>
@@ -53,8 +53,7 @@ int main(int argc, char** argv) {
     if (!Write(root / "docs/man" / ("hvdray-" + name + ".1"), hvdray::ManPage(command))) return 1;
     if (!Write(root / "tests/golden/help" / (name + ".txt"), hvdray::Help(command))) return 1;
   }
-  const bool is_written = Write(root / "docs/cli.md", hvdray::CliMarkdown()) &&
-                          Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
+  const bool is_written = Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
                           Redraw(root / "docs/elastic.md", hvdray::WithElasticChart) &&
                           Redraw(root / "docs/cluster.md", hvdray::WithClusterKeys) &&

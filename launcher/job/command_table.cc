@@ -346,14 +346,14 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "that of the worker that failed first (128+n for signal n); 2 wrong usage, nothing "
                    "was started; 124 --timeout; 125 hvdray could not do its part; 126 command not "
                    "executable; 127 not found; 129, 130, 131, 143 hvdray received SIGHUP, SIGINT, SIGQUIT, "
-                   "SIGTERM; 141 the reader of its output went away. Full list: docs/cli.md."},
+                   "SIGTERM; 141 the reader of its output went away. Full list: docs/errors.md."},
     {.name = "check", .summary = "check whether a job would start, and describe its hosts",
      .arguments = "[OPTION...] [[--] COMMAND [ARGUMENT...]]", .is_launch = true,
      .description = "Checks whether a job would start on these hosts, and describes each host: connection, "
                     "versions, clock, disk, limits, CPUs, memory, GPUs, network, working directory, "
                     "command. Starts agents as run does, but no workers, and leaves nothing running. "
                     "Each finding says how to fix it.",
-     .see = "See [check](check.md).", .examples = kCheckExamples,
+     .examples = kCheckExamples,
      .notes = "Also accepts every other option of run, so you can check a job with its own command line; those "
               "options have no effect here. --dry-run, --print-plan, --print-config and --ray are "
               "refused.",
@@ -367,7 +367,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Starts agents on the hosts as run does, and then gangs of WORKER when its client says so, one "
                     "after the other on the same connections. The client talks to the workers through it and gets "
                     "each gang's verdict: the machine interface of hvdray. Ends when its client does.",
-     .see = "See [serve](serve.md).", .examples = kServeExamples,
+     .examples = kServeExamples,
      .notes = "Also accepts the other options of run, except --report, --junit, --stdin and plans; those for Ray "
               "with --ray-broker-fd, or with --ray-address: then one gang runs as a job on that cluster. -np is the number of slots; a gang may be smaller. With --min-np or "
               "--host-discovery-script each gang is an elastic job.",
@@ -379,7 +379,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Runs the elastic driver over a job's recording (hvdray run --record) in virtual "
                     "time, prints what changed and when, and stops at the first broken rule. Starts "
                     "nothing.",
-     .see = "See [replay](replay.md).", .examples = kReplayExamples,
+     .examples = kReplayExamples,
      .exit_codes = "0 all rules hold; 1 a rule is broken, or the job ends differently from the recording; "
                    "2 wrong usage, or FILE is not a recording.",
      .options = kReplayOptions},
@@ -388,7 +388,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Follows a job on Ray from the first line of its output, and exits with its exit code. "
                     "ID is what hvdray run --detach printed. Ctrl-C leaves the job running; with --stop, "
                     "it ends the job at once.",
-     .see = "On Ray: [ray](ray.md).", .examples = kFollowExamples,
+     .examples = kFollowExamples,
      .exit_codes = "that of the job, as for hvdray run; 2 wrong usage, or no such job; 125 the job can no "
                    "longer be followed; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM, while the job "
                    "runs on.",
@@ -398,7 +398,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Makes the machines of a cluster file if a cloud provides them, sets up all hosts, and starts Ray "
                     "on the head and on the workers, at once. Shows first what it would do, and asks. Runs again "
                     "only what changed, and goes on where a failed or interrupted run stopped.",
-     .see = "Clusters: [cluster](cluster.md).", .examples = kUpExamples,
+     .examples = kUpExamples,
      .exit_codes = "0 all nodes are up; 2 wrong usage, an invalid file, or you declined: nothing was changed; 125 a node failed: the message says where "
                    "and why; 129, 130, 131, 143 hvdray received SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
      .options = kUpOptions},
@@ -407,7 +407,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Ends the Ray of a cluster file on all its hosts, workers first, and no other Ray of these "
                     "machines; then checks that no process of it is left. In a cloud it stops or terminates the "
                     "machines, and lists them until none is left.",
-     .see = "Clusters: [cluster](cluster.md).", .examples = kDownExamples,
+     .examples = kDownExamples,
      .exit_codes = "0 nothing of it is left; 2 wrong usage, an invalid file, or you declined: nothing was changed; 125 a host could not be reached or "
                    "cleared: the message says which, and the others are done; 129, 130, 131, 143 hvdray received "
                    "SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
@@ -418,7 +418,7 @@ constexpr CommandRow kCommands[] = {
                     "hvdray run --detach printed or ray job submit. Without JOB, stops all jobs that were "
                     "submitted to the cluster. Its Ray runs on: hvdray down ends a cluster. The first Ctrl-C says "
                     "what is waited for, the second leaves.",
-     .see = "Clusters: [cluster](cluster.md). On Ray: [ray](ray.md).", .examples = kStopExamples,
+     .examples = kStopExamples,
      .exit_codes = "0 the jobs are over, or had been; 2 wrong usage, no such file, cluster or job: nothing was "
                    "stopped; 125 a job still runs, or the cluster returned an error; 129, 130, 143 stopped by "
                    "SIGHUP, SIGINT, SIGTERM.",
@@ -429,13 +429,13 @@ constexpr CommandRow kCommands[] = {
                     ".yml) is a cluster file; its machines are shown whether they run or not, with the reason. "
                     "JOB, what hvdray run --detach or ray job submit printed: its state, its entrypoint and what "
                     "Ray says of it. Changes nothing.",
-     .see = "Clusters: [cluster](cluster.md). On Ray: [ray](ray.md).", .examples = kStatusExamples,
+     .examples = kStatusExamples,
      .exit_codes = kLookExitCodes, .options = kStatusOptions},
     {.name = "monitor", .summary = "watch a cluster until Ctrl-C",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Shows what hvdray status FILE shows, again and again: on a terminal a table that is redrawn "
                     "in place, otherwise a line for each change. Survives a head that is away for a while.",
-     .see = "See [cluster](cluster.md).", .examples = kMonitorExamples,
+     .examples = kMonitorExamples,
      .exit_codes = "2 wrong usage, or no such file; 125 no cluster answered the first look; 129, 130, 143 stopped "
                    "by SIGHUP, SIGINT, SIGTERM; 141 the reader of its output went away.",
      .options = kMonitorOptions},
@@ -444,7 +444,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Runs a shell command on the head of a cluster, in the login environment of the file's user, "
                     "and exits with its exit code. If stdin and stdout are a terminal, the command gets one, too; "
                     "otherwise its output arrives byte by byte, and it ends when hvdray does.",
-     .see = "See [cluster](cluster.md).", .examples = kExecExamples,
+     .examples = kExecExamples,
      .notes = "A COMMAND of several words is passed on word by word; put its own options after --.",
      .exit_codes = "that of the command (128+n for signal n); 2 wrong usage, or no such file; 125 the machine "
                    "cannot be reached; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.",
@@ -453,7 +453,7 @@ constexpr CommandRow kCommands[] = {
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Opens a terminal on the head of a cluster, or on another of its machines. Exits with the "
                     "exit code of the shell.",
-     .see = "See [cluster](cluster.md).", .examples = kAttachExamples, .exit_codes = kSshExitCodes,
+     .examples = kAttachExamples, .exit_codes = kSshExitCodes,
      .options = kAttachOptions},
     {.name = "submit", .summary = "run a script on a cluster",
      .arguments = "[OPTION...] FILE [OPTION...] SCRIPT [ARGUMENT...]", .missing = "no cluster file given",
@@ -461,7 +461,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Copies SCRIPT to a directory of its own on the head, runs it from the home directory with "
                     "python, each argument as it is, and exits with its exit code. With --gang: sends the directory of SCRIPT and runs "
                     "it on many slots of the cluster, as hvdray run does; then every option of run applies.",
-     .see = "See [cluster](cluster.md).", .examples = kSubmitExamples,
+     .examples = kSubmitExamples,
      .exit_codes = "that of the script (128+n for signal n), with --gang that of hvdray run; 2 wrong usage, or no "
                    "such file; 125 the head cannot be reached; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM.",
      .options = kSubmitOptions},
@@ -470,34 +470,34 @@ constexpr CommandRow kCommands[] = {
      .description = "Copies SOURCE of this machine to TARGET on the head, differences only: with rsync where "
                     "both sides have it, else a directory as hvdray run --sync does. Without SOURCE and TARGET, "
                     "copies the file_mounts of the file again.",
-     .see = "See [cluster](cluster.md).", .examples = kRsyncUpExamples,
+     .examples = kRsyncUpExamples,
      .exit_codes = "0 success; 2 wrong usage, or no such file; 125 a machine cannot be reached, or not all was "
                    "copied.",
      .options = kRsyncUpOptions},
     {.name = "rsync-down", .summary = "copy files from a cluster",
      .arguments = "[OPTION...] FILE SOURCE TARGET", .missing = "no cluster file given", .max_arguments = 3,
      .description = "Copies SOURCE of the head to TARGET on this machine, differences only. Needs rsync on both.",
-     .see = "See [cluster](cluster.md).", .examples = kRsyncDownExamples,
+     .examples = kRsyncDownExamples,
      .exit_codes = "0 success; 2 wrong usage, or no such file; 125 the head cannot be reached, or not all was "
                    "copied.",
      .options = kRsyncDownOptions},
     {.name = "get-head-ip", .summary = "print the address of a cluster's head",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Prints the address at which this machine reaches the head of a cluster.",
-     .see = "See [cluster](cluster.md).", .examples = kHeadIpExamples,
+     .examples = kHeadIpExamples,
      .exit_codes = "0 success; 2 wrong usage, or no such file; 125 the cluster has no head.",
      .options = kIpOptions},
     {.name = "get-worker-ips", .summary = "print the addresses of a cluster's workers",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Prints the addresses of a cluster's machines without the head, one per line.",
-     .see = "See [cluster](cluster.md).", .examples = kWorkerIpsExamples,
+     .examples = kWorkerIpsExamples,
      .exit_codes = "0 success, also without workers; 2 wrong usage, or no such file; 125 the cluster has no head.",
      .options = kIpOptions},
     {.name = "dashboard", .summary = "forward a cluster's dashboard to this machine",
      .arguments = "[OPTION...] FILE", .missing = "no cluster file given", .max_arguments = 1,
      .description = "Forwards a port of this machine's loopback to the dashboard on the head, until Ctrl-C. Prints "
                     "the URL once it can be opened.",
-     .see = "See [cluster](cluster.md).", .examples = kDashboardExamples, .exit_codes = kSshExitCodes,
+     .examples = kDashboardExamples, .exit_codes = kSshExitCodes,
      .options = kDashboardOptions},
     {.name = "logs", .summary = "show the logs of a cluster's machine, or of a job on Ray",
      .arguments = "[OPTION...] (FILE NODE [LOG] | JOB)", .missing = "no cluster file or job given",
@@ -506,7 +506,7 @@ constexpr CommandRow kCommands[] = {
                     ".yml) is a cluster file. NODE: its address, the beginning of its Ray id, or head. JOB, what "
                     "hvdray run --detach or ray job submit printed: prints what it has written so far. hvdray "
                     "follow also exits as a job of hvdray does.",
-     .see = "Clusters: [cluster](cluster.md). On Ray: [ray](ray.md).", .examples = kLogsExamples,
+     .examples = kLogsExamples,
      .exit_codes = "0 success, however the job ended; 2 wrong usage, no such file, node or job; 125 the cluster returned an error; 129, 130, "
                    "143 stopped by SIGHUP, SIGINT, SIGTERM.",
      .options = kLogsOptions},
@@ -514,20 +514,20 @@ constexpr CommandRow kCommands[] = {
      .arguments = "[OPTION...]",
      .description = "Lists the jobs that hvdray has submitted to a Ray cluster, newest first, for as long "
                     "as Ray remembers them. Omits other jobs.",
-     .see = "On Ray: [ray](ray.md).", .examples = kJobsExamples, .exit_codes = kLookExitCodes,
+     .examples = kJobsExamples, .exit_codes = kLookExitCodes,
      .options = kLookOptions},
     {.name = "slots", .summary = "show how many slots a job could get from a Ray cluster now",
      .arguments = "[OPTION...]",
      .description = "Shows how many slots a job could get from a Ray cluster now, node by node. Counts only "
                     "what is free. Reserves nothing.",
-     .see = "On Ray: [ray](ray.md).", .examples = kSlotsExamples, .exit_codes = kLookExitCodes,
+     .examples = kSlotsExamples, .exit_codes = kLookExitCodes,
      .options = kSlotsOptions},
     {.name = "cluster", .summary = "print a cluster file as hvdray or Ray reads it, or rewrite an old one",
      .arguments = "[OPTION...] config|migrate FILE", .missing = "no cluster file given", .max_arguments = 2,
      .description = "config checks a cluster file and prints it with every default filled in. migrate prints "
                     "it in the modern form: keys of older Ray versions become those that replaced them, and "
                     "nothing is filled in. Comments are lost. Changes nothing.",
-     .see = "Cluster files: [cluster](cluster.md).", .examples = kClusterExamples,
+     .examples = kClusterExamples,
      .exit_codes = "0 success, possibly with warnings; 2 wrong usage, or the file is wrong.",
      .options = kClusterOptions},
     {.name = "bench", .summary = "measure collectives: time and bandwidth over size",
@@ -535,7 +535,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Measures the collectives of hvdray's library over a sweep of sizes, checks their results, and "
                     "prints a table with the columns of nccl-tests. With -np or -H it starts its ranks as hvdray run "
                     "does; under hvdray run it is one of the ranks.",
-     .see = "Columns and figures: [bench](bench.md).", .examples = kBenchExamples,
+     .examples = kBenchExamples,
      .notes = "Also accepts the other options of run, where spellings do not clash. Separate list items by commas. "
               "hvdray-bench, which does the work, must be beside hvdray, on other hosts too.",
      .exit_codes = "0 all results are right; 1 a result is wrong, or a rank failed; 2 wrong usage, nothing was "
@@ -546,7 +546,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Runs the search that FILE describes: Optuna chooses parameters, and trials run side by side on as "
                     "many slots as there are. show prints the trials of a study: STORAGE is its file of SQLite or the URL "
                     "of a database. Needs the Python package, with pip install 'hvdray[tune]'.",
-     .see = "The file, and a first search: [tune](tune.md).", .examples = kTuneExamples,
+     .examples = kTuneExamples,
      .notes = "Takes the python3 of the virtual environment that hvdray is in, else the first on PATH.",
      .exit_codes = "0 a trial has a result; 1 none has; 2 wrong usage, or the file is wrong; 125 the search can't go on; "
                    "129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.",
@@ -557,7 +557,7 @@ constexpr CommandRow kCommands[] = {
                     "and PORT on the first line of stdout, then the variables that a worker needs in addition "
                     "to HOROVOD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _CROSS_RANK and _CROSS_SIZE. "
                     "Runs until SIGINT, SIGTERM or SIGHUP.",
-     .see = "The protocol: [rendezvous](rendezvous.md).", .examples = kRendezvousExamples,
+     .examples = kRendezvousExamples,
      .exit_codes = "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM; 2 wrong usage; 125 cannot listen; "
                    "141 the reader of its stdout went away.",
      .options = kRendezvousOptions},
@@ -566,7 +566,7 @@ constexpr CommandRow kCommands[] = {
      .description = "Says what an error means and what to do about it. ERROR is the number at the end of a "
                     "message (HVD-E0201, or 201), or its name in reports (host_unreachable). Without "
                     "ERROR, lists all errors, one per line.",
-     .see = "All errors: [errors](errors.md).", .examples = kExplainExamples,
+     .examples = kExplainExamples,
      .exit_codes = "0 success; 2 no such error.", .options = kExplainOptions},
     {.name = "agent", .summary = "per-host side of run; hvdray starts it itself"},
 };

@@ -21,9 +21,6 @@ std::string ManPage(const CommandRow& command);
 /// hvdray(1).
 std::string OverviewManPage();
 
-/// docs/cli.md.
-std::string CliMarkdown();
-
 /// Completion of hvdray and horovodrun for bash.
 std::string BashCompletion();
 

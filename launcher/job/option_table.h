@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every command of hvdray and every option, once: the parser, the resolver, help, man pages,
-// docs/cli.md and completions all read these tables. They decide nothing.
+// Every command of hvdray and every option, once: the parser, the resolver, help, man pages
+// and completions all read these tables. They decide nothing.
 #ifndef HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
 #define HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
 
@@ -116,7 +116,7 @@ std::span<const OptionRow> OptionTable();
 /// A row of any command.
 const OptionRow& RowOf(OptionId id);
 
-/// An example in help, man page and docs/cli.md.
+/// An example in help and man page.
 struct HelpExample {
   std::string_view text;     ///< What it does, for a comment line.
   std::string_view command;  ///< As one types it.
@@ -129,7 +129,7 @@ struct CommandOption {
   std::string_view default_text = {};  ///< The same; "off": help shows none.
 };
 
-/// A command, and what help, man page and docs/cli.md say about it.
+/// A command, and what help and man page say about it.
 struct CommandRow {
   std::string_view name;
   std::string_view summary;
@@ -139,7 +139,6 @@ struct CommandRow {
   /// Takes every option of run and then a command line, which ends the options.
   bool is_launch = false;
   std::string_view description = {};
-  std::string_view see = {};  ///< Follows the description in docs/cli.md; in Markdown.
   std::span<const HelpExample> examples = {};
   std::string_view notes = {};  ///< Follows the options.
   std::string_view exit_codes = {};
