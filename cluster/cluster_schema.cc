@@ -43,15 +43,6 @@ enum class Presence : uint8_t { kOptional, kRequired };
 /// How an object treats keys that are not in its table.
 enum class Unknown : uint8_t { kRefused, kAccepted };
 
-/// Who acts on a key.
-enum class Use : uint8_t {
-  kHvdray,      ///< hvdray does what it says.
-  kCloud,       ///< Goes into the calls to the provider.
-  kAutoscaler,  ///< Passed on to Ray's autoscaler on the head.
-  kOld,         ///< Of older Ray versions: translated.
-  kNobody,      ///< Accepted, without effect.
-};
-
 /// The providers, among those that hvdray itself drives, that know a key.
 enum class Only : uint8_t { kAny, kLocal, kAws, kOther };
 
@@ -65,8 +56,8 @@ struct KeyRule {
   int64_t min = 0;
   int64_t max = std::numeric_limits<int32_t>::max();
   std::string_view warning = {};  ///< For an outdated key that still works or is harmless.
-  Use use = Use::kHvdray;
-  Only only = Only::kAny;  ///< Of a key of `provider`.
+  bool is_old = false;            ///< Of older Ray versions: translated.
+  Only only = Only::kAny;         ///< Of a key of `provider`.
   std::string_view help = {};
 };
 
@@ -86,7 +77,7 @@ constexpr KeyRule kAuthKeys[] = {
     {.name = "ssh_user", .help = "User on the nodes. Default on aws: ubuntu; on-prem: ssh's own."},
     {.name = "ssh_private_key",
      .help = "Key file. Default on aws: a key pair is created; on-prem: ssh's own identities."},
-    {.name = "ssh_public_key", .use = Use::kCloud, .help = "Read by the providers azure and gcp."},
+    {.name = "ssh_public_key", .help = "Read by the providers azure and gcp."},
     {.name = "ssh_proxy_command", .help = "ssh's ProxyCommand, with %h and %p."},
     {.name = "ssh_proxy_use_node_id", .type = Type::kBool,
      .help = "%h is the instance's ID instead of its address. Needs ssh_proxy_command."},
@@ -112,14 +103,14 @@ constexpr KeyRule kDockerKeys[] = {
 constexpr ObjectRule kDocker{kDockerKeys};
 
 constexpr KeyRule kKeyPairKeys[] = {
-    {.name = "key_name", .use = Use::kCloud, .help = "Name of the key pair that is used or created."},
+    {.name = "key_name", .help = "Name of the key pair that is used or created."},
 };
 constexpr ObjectRule kKeyPair{kKeyPairKeys, Unknown::kAccepted};
 
 constexpr KeyRule kSecurityGroupKeys[] = {
-    {.name = "GroupName", .use = Use::kCloud,
+    {.name = "GroupName",
      .help = "Name of the security group. Default: ray-autoscaler-<cluster_name>."},
-    {.name = "IpPermissions", .type = Type::kList, .use = Use::kCloud,
+    {.name = "IpPermissions", .type = Type::kList,
      .help = "Further inbound rules, as EC2's API has them."},
 };
 constexpr ObjectRule kSecurityGroup{kSecurityGroupKeys};
@@ -127,18 +118,18 @@ constexpr ObjectRule kSecurityGroup{kSecurityGroupKeys};
 constexpr KeyRule kProviderKeys[] = {
     {.name = "type", .presence = kRequired,
      .help = "local (machines of your own), aws; the others are left to a real ray command."},
-    {.name = "module", .use = Use::kCloud, .only = Only::kOther, .help = "Python class of type external."},
+    {.name = "module", .only = Only::kOther, .help = "Python class of type external."},
     {.name = "use_internal_ips", .type = Type::kBool,
      .help = "Reach the nodes by their internal addresses. Default: false."},
     {.name = "use_external_head_ip", .type = Type::kBool,
      .help = "With use_internal_ips: reach the head by its external address. Default: false."},
-    {.name = "disable_node_updaters", .type = Type::kBool, .use = Use::kAutoscaler,
+    {.name = "disable_node_updaters", .type = Type::kBool,
      .help = "The head's autoscaler sets no nodes up."},
-    {.name = "disable_launch_config_check", .type = Type::kBool, .use = Use::kAutoscaler,
+    {.name = "disable_launch_config_check", .type = Type::kBool,
      .help = "The head's autoscaler keeps nodes whose node_config has changed."},
-    {.name = "foreground_node_launch", .type = Type::kBool, .use = Use::kAutoscaler,
+    {.name = "foreground_node_launch", .type = Type::kBool,
      .help = "The head's autoscaler launches nodes one batch after another."},
-    {.name = "worker_liveness_check", .type = Type::kBool, .use = Use::kAutoscaler,
+    {.name = "worker_liveness_check", .type = Type::kBool,
      .help = "The head's autoscaler restarts Ray on silent workers. Default: true."},
     {.name = "head_ip", .only = Only::kLocal, .help = "Name or address of the head."},
     {.name = "worker_ips", .type = Type::kStrings, .only = Only::kLocal,
@@ -147,8 +138,8 @@ constexpr KeyRule kProviderKeys[] = {
      .help = "The head's address from outside its network."},
     {.name = "coordinator_address", .only = Only::kLocal,
      .help = "Instead of head_ip and worker_ips: Ray's coordinator server, HOST:PORT. Left to a real ray command."},
-    {.name = "region", .use = Use::kCloud, .only = Only::kAws, .help = "Default: us-west-2."},
-    {.name = "availability_zone", .use = Use::kCloud, .only = Only::kAws,
+    {.name = "region", .only = Only::kAws, .help = "AWS region. Default: us-west-2."},
+    {.name = "availability_zone", .only = Only::kAws,
      .help = "Zones of the region, separated by commas, tried in this order. Default: any."},
     {.name = "cache_stopped_nodes", .type = Type::kBool, .only = Only::kAws,
      .help = "down stops on-demand instances instead of terminating them, and up starts them again. Default: true."},
@@ -156,10 +147,10 @@ constexpr KeyRule kProviderKeys[] = {
      .help = "Key pair."},
     {.name = "security_group", .type = Type::kObject, .object = &kSecurityGroup, .only = Only::kAws,
      .help = "Security group."},
-    {.name = "aws_credentials", .type = Type::kStringMap, .use = Use::kCloud, .only = Only::kAws,
+    {.name = "aws_credentials", .type = Type::kStringMap, .only = Only::kAws,
      .help = "Credentials as boto3 names them. Better: a profile or the environment."},
-    {.name = "cloudwatch", .type = Type::kMap, .use = Use::kAutoscaler, .only = Only::kAws,
-     .help = "CloudWatch's agent, dashboard and alarms."},
+    {.name = "cloudwatch", .type = Type::kMap, .only = Only::kAws,
+     .help = "CloudWatch's agent, dashboard and alarms, for the head's autoscaler."},
 };
 constexpr ObjectRule kProvider{kProviderKeys, Unknown::kAccepted};
 
@@ -171,17 +162,17 @@ constexpr KeyRule kNodeTypeDockerKeys[] = {
 constexpr ObjectRule kNodeTypeDocker{kNodeTypeDockerKeys};
 
 constexpr KeyRule kNodeTypeKeys[] = {
-    {.name = "node_config", .type = Type::kMap, .presence = kRequired, .use = Use::kCloud,
+    {.name = "node_config", .type = Type::kMap, .presence = kRequired,
      .help = "The provider's own words for such a machine; on aws the parameters of RunInstances."},
     {.name = "resources", .type = Type::kCountMap,
      .help = "What Ray may place on it, whole numbers. Default on aws: those of the instance type."},
     {.name = "min_workers", .type = Type::kInt, .help = "Workers of this type to start. Default: 0."},
     {.name = "max_workers", .type = Type::kInt,
      .help = "Limit of this type. Default: 0 for the head's type, else the cluster's max_workers."},
-    {.name = "idle_timeout_s", .type = Type::kNumberOrNull, .use = Use::kAutoscaler,
-     .help = "Seconds until an idle node of this type goes. Default, and null: idle_timeout_minutes."},
+    {.name = "idle_timeout_s", .type = Type::kNumberOrNull,
+     .help = "Seconds until the head's autoscaler removes an idle node of this type. Default, and null: idle_timeout_minutes."},
     {.name = "priority", .type = Type::kInt, .min = std::numeric_limits<int32_t>::min(),
-     .use = Use::kAutoscaler, .help = "The highest that fits is launched first."},
+     .help = "The head's autoscaler launches the highest that fits first."},
     {.name = "labels", .type = Type::kStringMap, .help = "Ray's labels of these nodes."},
     {.name = "initialization_commands", .type = Type::kStrings,
      .help = "Instead of the cluster's list, for workers of this type."},
@@ -217,18 +208,18 @@ constexpr KeyRule kTopKeys[] = {
              "elsewhere each type has its own."},
     {.name = "max_workers", .type = Type::kInt,
      .help = "Limit of all types together, without the head. Default on aws: 2; on-prem: all worker_ips."},
-    {.name = "upscaling_speed", .type = Type::kNumber, .use = Use::kAutoscaler,
-     .help = "New nodes at once, as a multiple of the running ones. Default: 1.0."},
-    {.name = "idle_timeout_minutes", .type = Type::kNumber, .use = Use::kAutoscaler,
-     .help = "Minutes until an idle worker goes. Default: 5."},
+    {.name = "upscaling_speed", .type = Type::kNumber,
+     .help = "How many nodes the head's autoscaler adds at once, as a multiple of the running ones. Default: 1.0."},
+    {.name = "idle_timeout_minutes", .type = Type::kNumber,
+     .help = "Minutes until the head's autoscaler removes an idle worker. Default: 5."},
     {.name = "head_node_type", .help = "The head's type. Default on aws: ray.head.default."},
     {.name = "available_node_types", .type = Type::kObjects, .object = &kNodeType,
      .help = "Kinds of machines by name. Not on-prem. Default on aws: ray.head.default and ray.worker.default."},
     {.name = "docker", .type = Type::kObject, .object = &kDocker, .help = "A container on every node."},
     {.name = "file_mounts", .type = Type::kStringMap, .help = "Copied to every node: remote path: local path."},
-    {.name = "cluster_synced_files", .type = Type::kStrings, .use = Use::kAutoscaler,
+    {.name = "cluster_synced_files", .type = Type::kStrings,
      .help = "The head's autoscaler copies them from the head to the workers that it starts. Others get file_mounts alone."},
-    {.name = "file_mounts_sync_continuously", .type = Type::kBool, .use = Use::kAutoscaler,
+    {.name = "file_mounts_sync_continuously", .type = Type::kBool,
      .help = "The head's autoscaler keeps the workers' copies current. Default: false."},
     {.name = "rsync_exclude", .type = Type::kStrings, .help = "Patterns of files that are not copied."},
     {.name = "rsync_filter", .type = Type::kStrings,
@@ -244,25 +235,25 @@ constexpr KeyRule kTopKeys[] = {
      .help = "Start Ray on the head. Default: ray stop, ray start --head."},
     {.name = "worker_start_ray_commands", .type = Type::kStrings,
      .help = "Start Ray on workers. Default: ray stop, ray start --address=$RAY_HEAD_IP:6379."},
-    {.name = "metadata", .type = Type::kMap, .use = Use::kNobody, .help = "Your own notes."},
-    {.name = "no_restart", .type = Type::kBool, .use = Use::kNobody,
-     .help = "Internal to Ray; use up --no-restart."},
+    {.name = "metadata", .type = Type::kMap, .help = "Your own notes. Without effect."},
+    {.name = "no_restart", .type = Type::kBool,
+     .help = "Without effect: internal to Ray. Use up --no-restart."},
     {.name = "hvdray", .type = Type::kObject, .object = &kHvdray,
      .help = "Only for hvdray; not in what Ray sees."},
-    {.name = "head_node", .type = Type::kMap, .warning = kOldHead, .use = Use::kOld,
+    {.name = "head_node", .type = Type::kMap, .warning = kOldHead, .is_old = true,
      .help = "Becomes the type ray-legacy-head-node-type, and head_node_type its name."},
-    {.name = "worker_nodes", .type = Type::kMap, .warning = kOldWorkers, .use = Use::kOld,
+    {.name = "worker_nodes", .type = Type::kMap, .warning = kOldWorkers, .is_old = true,
      .help = "Becomes the type ray-legacy-worker-node-type, with the cluster's min_workers and max_workers."},
-    {.name = "initial_workers", .type = Type::kInt, .use = Use::kOld, .help = "Raises min_workers."},
+    {.name = "initial_workers", .type = Type::kInt, .is_old = true, .help = "Raises min_workers."},
     {.name = "autoscaling_mode",
      .warning = "is from older Ray versions and has no effect: upscaling_speed has replaced it",
-     .use = Use::kOld, .help = "Dropped. Now: upscaling_speed."},
+     .is_old = true, .help = "Dropped. Now: upscaling_speed."},
     {.name = "target_utilization_fraction", .type = Type::kNumber,
      .warning = "is from older Ray versions and has no effect: upscaling_speed has replaced it",
-     .use = Use::kOld, .help = "Dropped. Now: upscaling_speed."},
+     .is_old = true, .help = "Dropped. Now: upscaling_speed."},
     {.name = "worker_default_node_type",
      .warning = "is from older Ray versions and has no effect: write min_workers into that type",
-     .use = Use::kOld, .help = "Dropped. Now: min_workers of the type."},
+     .is_old = true, .help = "Dropped. Now: min_workers of the type."},
 };
 // clang-format on
 constexpr ObjectRule kTop{kTopKeys};
@@ -636,8 +627,11 @@ Json SchemaOf(const ObjectRule& object) {
   Json schema = {{"type", "object"}, {"properties", Json::object()}};
   Json required = Json::array();
   for (const KeyRule& rule : object.keys) {
-    Json key = {{"description", rule.help}};
-    if (rule.use == Use::kOld) key["deprecated"] = true;
+    std::string help(rule.help);
+    if (rule.only == Only::kLocal) help += " Only of type local.";
+    if (rule.only == Only::kAws) help += " Only of type aws.";
+    Json key = {{"description", help}};
+    if (rule.is_old) key["deprecated"] = true;
     key.update(SchemaOf(rule));
     schema["properties"][std::string(rule.name)] = std::move(key);
     if (rule.presence == kRequired) required.push_back(rule.name);
@@ -645,38 +639,6 @@ Json SchemaOf(const ObjectRule& object) {
   if (!required.empty()) schema["required"] = std::move(required);
   if (object.unknown == Unknown::kRefused) schema["additionalProperties"] = false;
   return schema;
-}
-
-std::string_view WordOf(Use use) {
-  switch (use) {
-    case Use::kHvdray:
-      return "";
-    case Use::kCloud:
-      return "provider";
-    case Use::kAutoscaler:
-      return "autoscaler";
-    case Use::kOld:
-      return "older form";
-    case Use::kNobody:
-      return "no effect";
-  }
-  return {};
-}
-
-void AddRows(const ObjectRule& object, const std::string& path, std::string& table) {
-  for (const KeyRule& rule : object.keys) {
-    const std::string name = path + std::string(rule.name);
-    std::string help(rule.help);
-    for (size_t at = 0; (at = help.find_first_of("<|", at)) != std::string::npos; at += 2) {
-      help.insert(at, "\\");
-    }
-    std::string_view only;
-    if (rule.only == Only::kLocal) only = " (local)";
-    if (rule.only == Only::kAws) only = " (aws)";
-    table += fmt::format("| `{}`{} | {} | {} |\n", name, only, WordOf(rule.use), help);
-    if (rule.object == nullptr) continue;
-    AddRows(*rule.object, name + (rule.type == Type::kObjects ? ".NAME." : "."), table);
-  }
 }
 
 }  // namespace
@@ -733,12 +695,6 @@ std::string ClusterJsonSchema(const Json& run) {
   properties["provider"]["properties"]["type"] = {
       {"description", FindRule(kProvider, "type")->help}, {"enum", std::move(types)}};
   return DumpJson(schema, 2) + "\n";
-}
-
-Result<std::string> WithClusterKeys(std::string_view page) {
-  std::string table = "| Key | Note | Meaning |\n|---|---|---|\n";
-  AddRows(kTop, "", table);
-  return WithPart(page, kClusterKeysBegin, kClusterKeysEnd, table);
 }
 
 }  // namespace hvdray

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every key of a cluster file, once: the checks, docs/cluster.md and the JSON Schema for editors
-// all read this table. Pure.
+// Every key of a cluster file, once: the checks and the JSON Schema, which people and editors
+// read, come from this table. Pure.
 #ifndef HVDRAY_CLUSTER_CLUSTER_SCHEMA_H_
 #define HVDRAY_CLUSTER_CLUSTER_SCHEMA_H_
 
@@ -39,15 +39,6 @@ std::vector<std::string_view> ClusterTopKeys();
 
 /// A JSON Schema (draft-07) of cluster files. `run`: that of the section `hvdray: {run: …}`.
 std::string ClusterJsonSchema(const Json& run);
-
-/// Marker lines around the table of keys in a page.
-inline constexpr std::string_view kClusterKeysBegin =
-    "<!-- keys: begin, from cluster/cluster_schema.cc by hvdray-gen-cli -->\n";
-inline constexpr std::string_view kClusterKeysEnd = "<!-- keys: end -->\n";
-
-/// `page` with a table of all keys, in Markdown, between these markers. Errors: kSpecInvalid unless
-/// each marker occurs exactly once, begin before end.
-Result<std::string> WithClusterKeys(std::string_view page);
 
 }  // namespace hvdray
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hvdray-gen-cli ROOT: writes the files made from the command and option tables: docs/man,
 // docs/completions/hvdray.bash, tests/golden/help. Also the elastic driver's states in
-// docs/elastic.md, and the keys of cluster files in docs/cluster.md and configs/schema.
+// docs/elastic.md, and the JSON Schema of cluster files.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -56,7 +56,6 @@ int main(int argc, char** argv) {
   const bool is_written = Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
                           Redraw(root / "docs/elastic.md", hvdray::WithElasticChart) &&
-                          Redraw(root / "docs/cluster.md", hvdray::WithClusterKeys) &&
                           Write(root / "configs/schema/cluster.schema.json",
                                 hvdray::ClusterJsonSchema(hvdray::RunSectionSchema()));
   return is_written ? 0 : 1;
