@@ -2,7 +2,7 @@
 // Receives a directory from the launcher (--sync): reports which files differ here, writes them to
 // temporary files and renames those. Never follows a link out of the target, never leaves a partial
 // file, never uses a directory that a user who is not trusted owns or may write to.
-// docs/protocol.md, "DirectoryList" to "DirectoryProblem"; docs/adr/0009-directory-sync.md.
+// docs/protocol.md, "DirectoryList"; docs/adr/0009-directory-sync.md.
 #ifndef HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 #define HVDRAY_AGENT_DIRECTORY_RECEIVER_H_
 

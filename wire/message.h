@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages between launcher and agent, as plain values: they own what they hold, and any thread
-// may use them. docs/protocol.md is normative; message_codec.h alone knows their bytes and ranges.
+// may use them. docs/protocol.md is normative for their order and rules; message_codec.h alone
+// knows their bytes and ranges.
 #ifndef HVDRAY_WIRE_MESSAGE_H_
 #define HVDRAY_WIRE_MESSAGE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages about objects: bytes that are kept once a host, and that its workers map.
-// docs/protocol.md, "ObjectPiece" to "ObjectProblem", "SharesMemory" and "MapObject".
+// docs/protocol.md, "ObjectPiece".
 #ifndef HVDRAY_WIRE_OBJECT_H_
 #define HVDRAY_WIRE_OBJECT_H_
 
