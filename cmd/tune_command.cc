@@ -32,7 +32,7 @@ constexpr const char* kBecomeTune =
 
 /// Of the virtual environment that this program is in, else on PATH. Empty: there is none.
 std::string PythonHere(const std::string& folder) {
-  const std::string beside = folder + "python3";
+  std::string beside = folder + "python3";
   const std::string mark = folder + "../pyvenv.cfg";
   if (::access(mark.c_str(), F_OK) == 0 && ::access(beside.c_str(), X_OK) == 0) return beside;
   wire::Inspect inspect;
