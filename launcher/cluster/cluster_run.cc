@@ -226,13 +226,9 @@ void ClusterRun::CopyFiles(Node& node, std::span<const SyncedDirectory> files) {
                                   const std::vector<std::string>& /*roots*/) {
     node.copied = stats;
   };
-  handlers.on_failed = [this, &node, files](int /*agent*/, const Status& why) {
+  handlers.on_failed = [this, &node](int /*agent*/, Status why) {
     TaskResult result;
-    std::vector<std::string> contexts;
-    for (const SyncedDirectory& each : files) {
-      contexts.push_back(fmt::format("--sync {}: ", each.directory));
-    }
-    result.why = WithoutContext(why, contexts);
+    result.why = std::move(why);
     EndTask(node, std::move(result));
   };
   handlers.on_done = [this, &node] {
@@ -240,8 +236,9 @@ void ClusterRun::CopyFiles(Node& node, std::span<const SyncedDirectory> files) {
     result.copied = std::exchange(node.copied, std::nullopt);
     EndTask(node, std::move(result));
   };
-  node.copy = std::make_unique<DirectorySync>(loop_, std::vector<int>{node.agent}, files,
-                                              kCopyStall, std::move(handlers));
+  node.copy =
+      std::make_unique<DirectorySync>(loop_, std::vector<int>{node.agent}, files, kCopyStall,
+                                      std::move(handlers), CopySource::kFileMounts);
   node.copy->Start();
 }
 

@@ -21,34 +21,39 @@ constexpr size_t kListBytes = size_t{256} << 10;
 constexpr size_t kEntryOverhead = 28;  // of an entry in a list, besides its texts
 constexpr size_t kShownDirectoryBytes = 4096;
 constexpr mode_t kFileModeBits = 0777;
-constexpr char kChangedHint[] =
-    "let nothing write into the directory while a job starts, or leave the file out by a line in "
-    ".gitignore";
 
 bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-Status Changed(std::string_view how) {
-  return {ErrorCode::kSyncFailed, std::string(how), kChangedHint};
+Status Changed(std::string_view how, CopySource source) {
+  const std::string_view way_out =
+      source == CopySource::kSync ? "a line in .gitignore" : "rsync_exclude";
+  return {ErrorCode::kSyncFailed, std::string(how),
+          fmt::format("let nothing write into the directory while it is copied, or leave the file "
+                      "out by {}",
+                      way_out)};
 }
 
 // Converts an agent's problem.
-Status StatusOf(const wire::DirectoryProblem& problem) {
+Status StatusOf(const wire::DirectoryProblem& problem, CopySource source) {
+  const std::string_view elsewhere =
+      source == CopySource::kSync ? ": DIR:TARGET" : " in file_mounts";
   const std::string what =
       fmt::format("{} {}", ShownText(problem.step), ShownText(problem.path, kShownDirectoryBytes));
   if (problem.error == 0) {
     return {ErrorCode::kSyncFailed, what + ": they could change what the job runs",
-            "name a directory of your own there, DIR:TARGET, or make that one yours alone"};
+            fmt::format("make it yours alone, or name a directory of your own there{}", elsewhere)};
   }
   Status status = ErrnoStatus(what, problem.error);
   if (status.code() == ErrorCode::kOutOfResources) {
-    return std::move(status).WithHint("free space there, or name another place: DIR:TARGET");
+    return std::move(status).WithHint(
+        fmt::format("free space there, or name another place{}", elsewhere));
   }
   return std::move(status)
       .WithCode(ErrorCode::kSyncFailed)
-      .WithHint("see what is at that place there, or name another one: DIR:TARGET");
+      .WithHint(fmt::format("see what is at that place there, or name another one{}", elsewhere));
 }
 
 }  // namespace
@@ -81,8 +86,9 @@ struct DirectorySync::Host {
 
 DirectorySync::DirectorySync(Loop& loop, const std::vector<int>& hosts,
                              std::span<const SyncedDirectory> directories, Duration stall_limit,
-                             DirectorySync::Handlers handlers)
+                             DirectorySync::Handlers handlers, CopySource source)
     : loop_(loop),
+      source_(source),
       directories_(directories),
       stall_limit_(stall_limit),
       tick_(std::clamp<Duration>(stall_limit / 4, milliseconds(5), milliseconds(1000))),
@@ -194,7 +200,7 @@ void DirectorySync::OnTaken(int index, const wire::FileTaken& taken) {
 }
 
 void DirectorySync::OnProblem(int index, const wire::DirectoryProblem& problem) {
-  if (Host* host = Find(index)) Fail(*host, StatusOf(problem));
+  if (Host* host = Find(index)) Fail(*host, StatusOf(problem, source_));
 }
 
 void DirectorySync::Pump(Host& host) {
@@ -227,10 +233,10 @@ Status DirectorySync::OpenNext(Host& host) {
   file.fd.Reset(::openat(tops_[host.directory].get(), path.c_str(),
                          O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.fd.is_valid() || ::fstat(file.fd.get(), &file.info) != 0) {
-    if (errno == ENOENT) return Changed("it disappeared while the directory was copied");
+    if (errno == ENOENT) return Changed("it disappeared while the directory was copied", source_);
     return ErrnoStatus("open", errno).WithCode(ErrorCode::kSyncFailed);
   }
-  if (!S_ISREG(file.info.st_mode)) return Changed("it is no longer a regular file");
+  if (!S_ISREG(file.info.st_mode)) return Changed("it is no longer a regular file", source_);
   host.file = std::move(file);
   return {};
 }
@@ -258,7 +264,7 @@ Status DirectorySync::SendChunk(Host& host) {
     chunk.is_end = true;
   }
   if (has_changed) {
-    if (file.is_second_try) return Changed("it keeps changing while being read");
+    if (file.is_second_try) return Changed("it keeps changing while being read", source_);
     wire::File restart;
     restart.entry = file.entry;
     restart.is_restart = true;
@@ -295,9 +301,12 @@ void DirectorySync::Finish(Host& host) {
 
 void DirectorySync::Fail(Host& host, Status why) {
   if (failure_) return;
-  const std::string directory =
-      ShownText(directories_[host.directory].directory, kShownDirectoryBytes);
-  failure_.emplace(host.index, std::move(why).WithContext(fmt::format("--sync {}", directory)));
+  if (source_ == CopySource::kSync) {
+    const std::string& directory = directories_[host.directory].directory;
+    why = std::move(why).WithContext(
+        fmt::format("--sync {}", ShownText(directory, kShownDirectoryBytes)));
+  }
+  failure_.emplace(host.index, std::move(why));
   TellLater();
 }
 
@@ -308,9 +317,11 @@ void DirectorySync::CheckProgress() {
     host->idle = host->is_idle ? host->idle + tick_ : Duration::zero();
     host->is_idle = true;
     if (host->idle < stall_limit_) continue;
-    return Fail(*host, {ErrorCode::kDeadlineExceeded,
-                        "the copy made no progress for " + SecondsText(stall_limit_),
-                        "see what that host is doing, or raise --start-timeout"});
+    return Fail(
+        *host,
+        {ErrorCode::kDeadlineExceeded, "the copy made no progress for " + SecondsText(stall_limit_),
+         source_ == CopySource::kSync ? "see what that host is doing, or raise --start-timeout"
+                                      : "see what that host is doing"});
   }
 }
 

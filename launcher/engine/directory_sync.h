@@ -22,6 +22,9 @@
 
 namespace hvdray {
 
+/// Where the user has named the directories, and other places for them.
+enum class CopySource : uint8_t { kSync, kFileMounts };
+
 /// Has at most wire::kDirectoryWindowBytes in flight to each host; reads the files again for each
 /// host. Threads: the loop's.
 class DirectorySync {
@@ -33,7 +36,7 @@ class DirectorySync {
     /// A host has everything. `roots`: the absolute paths of the copies there.
     std::function<void(int host, SyncStats stats, std::vector<std::string> roots)> on_host_done;
     /// Once, as the last callback. Errors: kSyncFailed, kOutOfResources, kDeadlineExceeded,
-    /// kProtocolError; the message names directory and file, but not the host.
+    /// kProtocolError; the message names file and, with kSync, directory, but not the host.
     std::function<void(int host, Status why)> on_failed;
     /// Once, after on_host_done of the last host.
     std::function<void()> on_done;
@@ -43,7 +46,7 @@ class DirectorySync {
   /// long a host may make no progress.
   DirectorySync(Loop& loop, const std::vector<int>& hosts,
                 std::span<const SyncedDirectory> directories, Duration stall_limit,
-                Handlers handlers);
+                Handlers handlers, CopySource source = CopySource::kSync);
   ~DirectorySync();
   DirectorySync(const DirectorySync&) = delete;
   DirectorySync& operator=(const DirectorySync&) = delete;
@@ -73,6 +76,7 @@ class DirectorySync {
   const wire::DirectoryEntry& EntryOf(const Host& host, uint32_t index) const;
 
   Loop& loop_;
+  const CopySource source_;
   std::span<const SyncedDirectory> directories_;
   std::vector<UniqueFd> tops_;      // of the directories
   std::vector<Trustees> trustees_;  // likewise

@@ -196,7 +196,7 @@ def test_a_target_that_others_can_fill_gets_and_runs_nothing(sync, hosts, projec
         result = sync("-H", "h1:1", "--sync", f"{FOLDER}:{target}", "--", "sh", f"{target}/theirs.sh")
     assert result.returncode == 125 and result.stdout == ""
     assert f"{said}: they could change what the job runs" in result.stderr and "HVD-E0215" in result.stderr
-    assert "hint: name a directory of your own there, DIR:TARGET" in result.stderr
+    assert "hint: make it yours alone, or name a directory of your own there: DIR:TARGET" in result.stderr
 
 
 def wait_for_part(folder, job):

@@ -35,7 +35,8 @@ class DirectorySyncTest : public testing::Test {
   void Add(const std::string& name) {
     directories_.push_back({temp_ / name, "there/" + name, ListDirectory(temp_ / name).value()});
   }
-  void Start(std::vector<int> hosts, Duration stall = seconds(30)) {
+  void Start(std::vector<int> hosts, Duration stall = seconds(30),
+             CopySource source = CopySource::kSync) {
     DirectorySync::Handlers handlers;
     handlers.send = [this](int host, wire::Body body) { sent_[host].push_back(std::move(body)); };
     handlers.on_host_done = [this](int host, SyncStats stats, std::vector<std::string> roots) {
@@ -52,7 +53,7 @@ class DirectorySyncTest : public testing::Test {
       sync_.reset();
     };
     sync_ = std::make_unique<DirectorySync>(*loop_, std::move(hosts), directories_, stall,
-                                            std::move(handlers));
+                                            std::move(handlers), source);
     sync_->Start();
   }
   /// Takes the messages sent to the host, if all are of type T.
@@ -324,6 +325,25 @@ TEST_F(DirectorySyncTest, ProblemOfAHostNamesDirectoryPlaceAndReason) {
   ExpectError(status, ErrorCode::kOutOfResources,
               {"--sync " + (temp_ / "p"), "write /home/x/there/a", std::strerror(ENOSPC)});
   EXPECT_EQ(done_, 0);
+}
+
+TEST_F(DirectorySyncTest, AFaultOfAMountNamesNoOptionOfRun) {
+  Write("p/a", "x");
+  Add("p");
+  for (const int error : {ENOSPC, EISDIR, 0, -1}) {
+    Start({0}, seconds(30), CopySource::kFileMounts);
+    if (error < 0) {
+      fs::remove(fs::path(temp_ / "p/a"));
+      Want(0, {{0, 1}});
+    } else {
+      sync_->OnProblem(0, {error, "write", "/home/x/there/a"});
+    }
+    Settle(*loop_);
+    const Status status = failures_.back().second;
+    EXPECT_EQ(status.message().find("--sync"), std::string::npos) << status.message();
+    const std::string_view where = error < 0 ? "rsync_exclude" : "in file_mounts";
+    EXPECT_NE(status.hint().find(where), std::string::npos) << status.hint();
+  }
 }
 
 TEST_F(DirectorySyncTest, OtherProblemsAreOfTheirOwnKind) {
