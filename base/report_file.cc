@@ -43,7 +43,7 @@ Status CheckReportPath(const std::string& path, std::string_view flag) {
 
 Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text) {
   Status written = WriteFileAtomically(path, text);
-  const bool is_reader_gone = !written.ok() && errno == EPIPE && DescriptorNamedBy(path) >= 0;
+  const bool is_reader_gone = !written.ok() && errno == EPIPE;
   return std::move(written).WithContext(flag).WithCode(is_reader_gone ? ErrorCode::kReaderGone
                                                                       : ErrorCode::kOutputLost);
 }

@@ -117,6 +117,7 @@ Result<std::unique_ptr<ClusterEvents>> OpenEvents(Loop& loop, const ManagedClust
 void WriteOut(std::string_view text, ClusterEnd& end) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) != 0 || !is_written) {
+    end.is_stdout_gone = true;
     end.failure = {ErrorCode::kReaderGone, "nobody reads stdout any more"};
   }
 }
@@ -147,7 +148,7 @@ ClusterRunOptions RunOptionsOf(const ManagedCluster& cluster, ClusterEnd& end,
 
 /// The exit code as far as the run decides it.
 int CodeOf(const ClusterEnd& end) {
-  if (!end.has_reader()) return ExitCodeOf(end.failure);
+  if (end.is_stdout_gone) return ExitCodeOf(end.failure);
   if (end.signo != 0) return 128 + end.signo;
   return end.exit_code == 0 && !end.failure.ok() ? ExitCodeOf(end.failure) : end.exit_code;
 }
@@ -315,7 +316,7 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
   end.signo = outcome.signo;
   end.nodes = driver.Rows();
   WriteFiles(cluster, std::move(events), end);
-  if (!end.has_reader()) Fail(cluster.command, end.failure);
+  if (end.is_stdout_gone) Fail(cluster.command, end.failure);
   if (end.signo != 0) {
     Tell(LogLevel::kError, "hvdray " + cluster.command,
          driver.is_working()

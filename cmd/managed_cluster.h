@@ -53,12 +53,11 @@ struct NodeFiles {
 /// A run to its end.
 struct ClusterEnd {
   int exit_code = 0;
-  int signo = 0;   ///< Not 0: interrupted by it.
+  int signo = 0;                ///< Not 0: interrupted by it.
+  bool is_stdout_gone = false;  ///< Nothing more can be printed.
   Status failure;  ///< Beside those of the nodes: what it prints, or a file, is not whole.
   std::vector<NodeRow> nodes;
 
-  /// Of kReaderGone: nothing more can be printed.
-  bool has_reader() const { return failure.code() != ErrorCode::kReaderGone; }
   /// Why exit_code is not 0.
   Status error() const;
 };

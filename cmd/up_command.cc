@@ -347,7 +347,7 @@ int Up(const CommandRequest& request, ManagedCluster& cluster) {
   if (!end.ok()) return EndWith(cluster, end.status());
   if (cluster.work && end->exit_code != 0) TellThatMachinesStay(cluster);
   const bool has_table = driver.is_working() || (end->signo == 0 && end->exit_code != 0);
-  if (!end->has_reader() || !has_table) return end->exit_code;
+  if (end->is_stdout_gone || !has_table) return end->exit_code;
   if (cluster.work && end->signo == 0 && !request.Has(OptionId::kDryRun)) {
     TagMachines(cluster, end->nodes, driver.lease());
   }

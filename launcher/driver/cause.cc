@@ -116,6 +116,14 @@ Status ErrorOf(const Kind& kind) {
           Masked(why.hint(), first, Addresses::kKept)};
 }
 
+Status AsOutputFault(const Status& why) {
+  return why.code() == ErrorCode::kReaderGone ? why : Status(why).WithCode(ErrorCode::kOutputLost);
+}
+
+int CodeOfOutputFault(const Status& fault) {
+  return fault.code() == ErrorCode::kReaderGone ? 128 + SIGPIPE : kHvdrayFailed;
+}
+
 HostLoss Others(std::span<Kind> kinds) {
   std::vector<std::string> hosts;
   for (Kind& kind : kinds) {
@@ -150,7 +158,7 @@ Verdict VerdictOf(const Cause& cause, TimePoint started, TimePoint ended) {
 std::string Ending::NoteDamage(const Status& why) {
   if (!output_damage.ok()) return {};
   output_damage = why.ok() ? Status(ErrorCode::kOutputLost, "output was not written whole")
-                           : Status(why).WithCode(ErrorCode::kOutputLost);
+                           : AsOutputFault(why);
   return fmt::format("{}; the job continues without it", output_damage.message());
 }
 
@@ -166,7 +174,7 @@ Duration Ending::StopLimit(Duration grace, Duration margin) const {
 
 void Ending::Close() {
   if (cause.kind != CauseKind::kSuccess || output_damage.ok()) return;
-  cause.exit_code = kHvdrayFailed;
+  cause.exit_code = CodeOfOutputFault(output_damage);
   cause.error = output_damage;
 }
 
@@ -360,8 +368,8 @@ void AddLateFault(Verdict& verdict, const Event& event) {
   if (std::holds_alternative<event::ReaderGone>(event)) {
     cause = ReaderGoneCause();
   } else if (const auto* damaged = std::get_if<event::OutputDamaged>(&event)) {
-    cause.exit_code = kHvdrayFailed;
-    cause.error = Status(damaged->why).WithCode(ErrorCode::kOutputLost);
+    cause.error = AsOutputFault(damaged->why);
+    cause.exit_code = CodeOfOutputFault(cause.error);
   } else {
     return;
   }
@@ -372,8 +380,7 @@ void AddLateFault(Verdict& verdict, const Event& event) {
 
 void AddDrainFault(Verdict& verdict, Status drained) {
   if (drained.ok() || verdict.exit_code != 0) return;
-  const bool is_reader_gone = drained.code() == ErrorCode::kReaderGone;
-  verdict.exit_code = is_reader_gone ? 128 + SIGPIPE : kHvdrayFailed;
+  verdict.exit_code = CodeOfOutputFault(drained);
   verdict.error = std::move(drained);
 }
 

@@ -37,7 +37,8 @@ void LineFile::Write(ByteView line) {
   pending_ += line;
   pending_ += '\n';
   if (!is_waiting_) Flush();
-  if (pending_.size() > kMaxPendingBytes) Break(EAGAIN);
+  if (pending_.size() > kMaxPendingBytes)
+    Break({ErrorCode::kOutputLost, "its reader is too slow", "write it to a file"});
 }
 
 void LineFile::Flush() {
@@ -52,20 +53,20 @@ void LineFile::Flush() {
       sink_.OnWritable([this] { Flush(); });
       break;
     case OutputSink::Outcome::kReaderGone:
+      Break({ErrorCode::kReaderGone, "its reader went away"});
+      break;
     case OutputSink::Outcome::kFailed:
-      Break(progress.error);
+      Break(ErrnoStatus("write", progress.error)
+                .WithCode(ErrorCode::kOutputLost)
+                .WithHint("free space there, or write it elsewhere"));
       break;
   }
 }
 
-void LineFile::Break(int error) {
+void LineFile::Break(Status why) {
   is_broken_ = true;
   pending_.clear();
-  Status why = error == EAGAIN ? Status(ErrorCode::kOutputLost, "its reader is too slow")
-                               : ErrnoStatus("write", error).WithCode(ErrorCode::kOutputLost);
-  why = std::move(why)
-            .WithContext(fmt::format("{} {}", options_.option, options_.path))
-            .WithHint("free space there, or write it elsewhere");
+  why = std::move(why).WithContext(fmt::format("{} {}", options_.option, options_.path));
   if (options_.on_damaged != nullptr) options_.on_damaged(std::move(why));
 }
 

@@ -22,8 +22,8 @@ class LineFile {
   struct Options {
     std::string option;  ///< "--events": for messages.
     std::string path;
-    /// Called once, maybe from within Write(): the file can't be written whole (kOutputLost). Must
-    /// not destroy the file.
+    /// Called once, maybe from within Write(): the file can't be written whole (kOutputLost,
+    /// kReaderGone). Must not destroy the file.
     std::function<void(Status)> on_damaged;
   };
 
@@ -39,7 +39,7 @@ class LineFile {
   LineFile(Loop& loop, Options options, UniqueFd target)
       : options_(std::move(options)), fd_(std::move(target)), sink_(loop, fd_.get()) {}
   void Flush();
-  void Break(int error);
+  void Break(Status why);
 
   const Options options_;
   UniqueFd fd_;

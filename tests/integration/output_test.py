@@ -219,7 +219,8 @@ def test_full_stdout(hvdray):
 @pytest.mark.parametrize("words", [
     ["run", "-np", "1", "--", "echo", "x"], ["run", "-np", "1", "--min-np", "1", "--", "echo", "x"],
     ["run", "--dry-run", "-np", "1", "--", "true"], ["run", "--help"], ["run", "-np", "1", "--print-config", "--", "true"],
-    ["run", "-np", "1", "--report", "/dev/stdout", "--", "true"], ["check", "-np", "1", "--", "sh"],
+    ["run", "-np", "1", "--report", "/dev/stdout", "--", "true"], ["run", "-np", "1", "--events", "/dev/stdout", "--", "true"],
+    ["run", "-np", "1", "--min-np", "1", "--events", "/dev/stdout", "--", "true"], ["check", "-np", "1", "--", "sh"],
     ["cluster", "config", "FILE"], ["get-head-ip", "FILE"], ["explain"], ["version"], ["agent", "--version"]],
     ids=lambda words: "-".join(word.strip("-/") for word in words[:3]))
 def test_output_that_is_not_written_is_a_failure(hvdray, tmp_path, words):

@@ -293,6 +293,15 @@ TEST(GangOutputTest, DamageDoesNotHideAFailure) {
   EXPECT_EQ(sim.verdict().error.code(), ErrorCode::kWorkerFailed);
 }
 
+TEST(GangOutputTest, AReaderOfEventsThatHasGoneIsToldAsOneOfStdoutIs) {
+  Sim sim({}, {{"a", 1}});
+  sim.At(milliseconds(50), event::OutputDamaged{{ErrorCode::kReaderGone, "--events e"}});
+  ASSERT_TRUE(sim.Run());
+  EXPECT_GT(sim.elapsed(), milliseconds(100));
+  EXPECT_EQ(sim.verdict().exit_code, 141);
+  EXPECT_EQ(sim.verdict().error, Status(ErrorCode::kReaderGone, "--events e"));
+}
+
 TEST(GangOutputTest, DamageWithoutAReasonCountsToo) {
   Sim sim({}, {{"a", 1}});
   sim.At(milliseconds(50), event::OutputDamaged{Status()});
