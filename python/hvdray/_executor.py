@@ -725,18 +725,18 @@ class Executor:
         """Sends one call to some ranks each. Returns the objects that it needs."""
         objects = [launcher.next_object() if payload.total > MAX_BLOB else 0 for _, payload in posts]
         shared = list(filter(None, objects))
+        ranks = [list(range(len(gang.workers))) if isinstance(to, str) else list(to) for to, _ in posts]
         scattered = []
         try:
-            for number, (to, payload) in zip(objects, posts):
-                ranks = list(range(len(gang.workers))) if isinstance(to, str) else list(to)
-                scattered.append([handle.on(launcher, gang, ranks) for handle in payload.scattered])
+            for number, to, (_, payload) in zip(objects, ranks, posts):
+                scattered.append([handle.on(launcher, gang, to) for handle in payload.scattered])
                 if number:
                     launcher.put(number, payload.parts)
         except BaseException:
             # The bytes are still on their way, and then of no use.
             threading.Thread(target=lambda: list(map(launcher.drop, shared)), name="hvdray drop", daemon=True).start()
             raise
-        for number, (to, payload), values in zip(objects, posts, scattered):
+        for number, members, (asked, payload), values in zip(objects, ranks, posts, scattered):
             own: dict[str, Any] = {**head, "sizes": payload.sizes}
             if number:
                 own["object"] = number
@@ -744,7 +744,9 @@ class Executor:
                 own["scattered"] = [told for told, _ in values]
             needed = [lacking for _, lacks in values for lacking in lacks]
             try:
-                launcher.send(gang, to, [*needed, number] if number else needed, own, [] if number else payload.parts)
+                launcher.send(gang, asked, [*needed, number] if number else needed, own, [] if number else payload.parts)
+                for handle in payload.scattered:
+                    handle.note_sent(gang, members)
             except KeyboardInterrupt as why:
                 on_interrupt(why)
         return shared

@@ -37,10 +37,12 @@ class Scattered:
             launcher.put(number, self.payload.parts)
             self._numbers[launcher] = number
             weakref.finalize(self, _drop, weakref.ref(launcher), number).atexit = False
-        known = self._known.setdefault(gang, set())
-        lacks = not known.issuperset(ranks)
-        known.update(ranks)
+        lacks = not self._known.get(gang, set()).issuperset(ranks)
         return [self.key, number, self.payload.sizes], [number] if lacks else []
+
+    def note_sent(self, gang: Gang, ranks: list[int]) -> None:
+        """What on() has returned is on its way."""
+        self._known.setdefault(gang, set()).update(ranks)
 
 
 def _drop(weak: "weakref.ref[Launcher]", number: int) -> None:

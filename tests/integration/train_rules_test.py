@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pure rules of `hvdray.train` (docs/train.md): which reports become commits, what is pruned, metrics, shards, names."""
 
+import enum
 import itertools
 import math
 import random
@@ -154,10 +155,26 @@ def test_metrics_are_plain_and_nan_is_null_and_back():
     assert '"d": null' in text and '"e": "Infinity"' in text
     back = _metrics.read_back(text)
     assert math.isnan(back["d"]) and math.isnan(back["j"]) and back["e"] == math.inf and back["f"] == {"g": [1, 2.5]}
+    assert back["h"] is None
     assert back["a"] == 0.5 and back["b"] == 3 and back["c"] is True and back["i"] == "text"
 
 
+class Word(str, enum.Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize("given, wanted", [
+    ({"a": None, "b": {"c": [None, 1]}}, None),
+    ({"a": "Infinity", "b": ["-Infinity", math.inf, "NaN"]}, None),
+    ({"a": Word.RED, Word.RED: 1}, {"a": "red", "red": 1}),
+    ({"training_iteration": 7}, None),
+])
+def test_what_is_no_number_comes_back_as_it_was(given, wanted):
+    assert _metrics.read_back(_metrics.to_json(_metrics.checked_metrics(given))) == (wanted or given)
+
+
 @pytest.mark.parametrize("given, text", [
+    ({"checkpoint_dir_name": "x"}, "metrics['checkpoint_dir_name']: a line of result.json has that name already"),
     ([1], "must be a dict, not list"),
     ({1: 2}, "keys must be texts"),
     ({"a": {"b": object()}}, "metrics['a']['b'] is a object"),
@@ -194,6 +211,8 @@ def test_batches_are_what_their_rows_are():
     assert len(arrays) == 1 and arrays[0].tolist() == [[4, 5], [6, 7]]
     dicts = list(_data.Shard([{"x": 1, "y": 2}, {"x": 3, "y": 4}], 0, 1).iter_batches(batch_size=2))
     assert dicts[0]["x"].tolist() == [1, 3] and dicts[0]["y"].tolist() == [2, 4]
+    sizes = [len(batch) for batch in _data.Shard([0] * 300, 0, 1).iter_batches(batch_size=numpy.int8(100))]
+    assert sizes == [100, 100, 100]
     with pytest.raises(ValueError):
         list(_data.Shard([1], 0, 1).iter_batches(batch_size=0))
 
@@ -217,3 +236,34 @@ def test_links_and_pipes_are_no_files_of_a_checkpoint(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="no plain file"):
         _files.scan(str(tmp_path))
+
+
+def test_a_file_may_have_the_longest_name_there_is(tmp_path):
+    name = "é" * 127 + "x"
+    arriving = _files.Arriving(str(tmp_path), name, "12345")
+    arriving.write(b"x")
+    arriving.finish()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_workers_are_held_to_know_only_what_was_sent():
+    from hvdray._payload import dumps  # pylint: disable=import-outside-toplevel
+    from hvdray._scatter import Scattered  # pylint: disable=import-outside-toplevel
+
+    class Launcher:
+        lost, is_over = None, True
+
+        def next_object(self):
+            return 5
+
+        def put(self, number, parts):
+            assert number == 5 and parts
+
+    class Gang:
+        pass
+
+    launcher, gang, value = Launcher(), Gang(), Scattered(dumps([1], []))
+    assert value.on(launcher, gang, [0, 1])[1] == [5]
+    assert value.on(launcher, gang, [0, 1])[1] == [5], "nothing was sent"
+    value.note_sent(gang, [0])
+    assert value.on(launcher, gang, [0])[1] == [] and value.on(launcher, gang, [0, 1])[1] == [5]

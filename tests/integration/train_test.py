@@ -56,6 +56,30 @@ assert told()["state"] == "finished"
 """)
 
 
+def test_what_a_metric_is_and_when_it_comes_does_not_matter(programs):
+    programs.run("""
+import csv
+def loop():
+    begin = step()
+    for at in range(begin, 4):
+        late = {"late": "x,y", "none": None, "training_iteration": 70} if at == 1 else {}
+        train.report({"at": at, **late}, checkpoint=save(step=at))
+        if at == 1 and begin == 0:
+            os._exit(1)
+result = trainer(loop, workers=1, failures=1).fit()
+for _ in range(2):
+    with open(home / "run/progress.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["at"], row["late"], row["training_iteration"]) for row in rows] == [("0", "", "1"), ("1", "x,y", "70"), ("2", "", "3"), ("3", "", "4")], rows
+    os.unlink(home / "run/progress.csv")
+    lines = (home / "run/run.json").read_text().replace('"finished"', '"interrupted"')
+    (home / "run/run.json").write_text(lines)
+    result = train.Trainer.restore(str(home / "run")).fit()
+metrics = result.best_checkpoints[1][1]
+assert metrics == {"at": 1, "late": "x,y", "none": None, "training_iteration": 70}, metrics
+""")
+
+
 @pytest.mark.parametrize("who", [0, 1])
 def test_one_rank_reports_alone_and_nobody_waits(programs, who):
     programs.run(f"""
@@ -238,8 +262,10 @@ def two(a, b):
     pass
 assert "takes no argument or one" in str(raised(TypeError, lambda: trainer(two)))
 assert "function" in str(raised(TypeError, lambda: trainer(3)))
-for name in "", "a/b", "..", ".":
+for name in "", "a/b", "..", ".", "é" * 128:
     raised(ValueError, lambda: train.RunConfig(name=name))
+assert "must be a text, not 5" in str(raised(TypeError, lambda: train.RunConfig(name=5)))
+raised(ValueError, lambda: train.RunConfig(storage_path=""))
 raised(ValueError, lambda: train.CheckpointConfig(num_to_keep=0))
 raised(ValueError, lambda: train.CheckpointConfig(checkpoint_score_order="best"))
 raised(TypeError, lambda: train.FailureConfig("1"))
@@ -384,5 +410,6 @@ def loop():
             failed.append(repr(error))
     train.report({"name": os.fsdecode(b"caf\\xe9")}, checkpoint=save(step=100))
     return set(failed)
-assert trainer(loop, workers=1).fit().return_value <= {"TimeoutError('mine')"}
+value = trainer(loop, workers=1).fit().return_value
+assert value <= {"TimeoutError('mine')"}, value
 """)

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 
-def _number(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
+MAX_NAME = 255  # bytes, of a directory
+
+
+def _number(name: str, value: Any, least: int) -> int:
+    """Also of NumPy's."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be {least} or more, not {value}")
+    return operator.index(value)
 
 
 @dataclass
@@ -27,7 +33,7 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         if self.num_to_keep is not None:
-            _number("num_to_keep", self.num_to_keep, 1)
+            self.num_to_keep = _number("num_to_keep", self.num_to_keep, 1)
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(f'checkpoint_score_order must be "max" or "min", not {self.checkpoint_score_order!r}')
 
@@ -39,7 +45,7 @@ class FailureConfig:
     max_failures: int = 0
 
     def __post_init__(self) -> None:
-        _number("max_failures", self.max_failures, -1)
+        self.max_failures = _number("max_failures", self.max_failures, -1)
 
 
 @dataclass
@@ -53,10 +59,17 @@ class RunConfig:
     checkpoint_config: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
-        if self.name is not None and (not self.name or self.name in (".", "..") or "/" in self.name or "\0" in self.name):
-            raise ValueError(f"the name of a run must be that of one directory, not {self.name!r}")
+        if self.name is not None:
+            if not isinstance(self.name, str):
+                raise TypeError(f"the name of a run must be a text, not {self.name!r}")
+            if not self.name or self.name in (".", "..") or "/" in self.name or "\0" in self.name:
+                raise ValueError(f"the name of a run must be that of one directory, not {self.name!r}")
+            if len(os.fsencode(self.name)) > MAX_NAME:
+                raise ValueError(f"the name of a run may have {MAX_NAME} bytes: {self.name[:20]!r}… has {len(os.fsencode(self.name))}")
         if self.storage_path is not None:
             self.storage_path = os.fspath(self.storage_path)
+            if not self.storage_path:
+                raise ValueError('storage_path is empty: None is the default, "." is this directory')
         for name, kind in (("failure_config", FailureConfig), ("checkpoint_config", CheckpointConfig)):
             value = getattr(self, name)
             if value is None:

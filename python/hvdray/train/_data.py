@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 
@@ -54,8 +55,9 @@ class Shard:
 
     def iter_batches(self, *, batch_size: int = 256, drop_last: bool = False) -> Iterator[Any]:
         """As many for each rank, unless the shard is `equal=False`. `drop_last`: without a last one that is smaller."""
-        if not isinstance(batch_size, int) or batch_size < 1:
+        if not hasattr(batch_size, "__index__") or batch_size < 1:
             raise ValueError(f"batch_size must be a number from 1, not {batch_size!r}")
+        batch_size = operator.index(batch_size)  # of NumPy: its sums wrap
         for at in range(self._begin, self._end, batch_size):
             end = min(at + batch_size, self._end)
             if end - at == batch_size or not drop_last:

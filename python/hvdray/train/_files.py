@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 from typing import IO, Any, Iterator, NamedTuple
@@ -21,12 +22,10 @@ def scan(root: str) -> tuple[list[str], list[Found]]:
     """Its directories, outer ones first, and its files. Raises OSError, and ValueError for links, devices, sockets and pipes."""
     folders: list[str] = []
     files: list[Found] = []
-    if not os.path.isdir(root):
-        raise FileNotFoundError(f"the checkpoint's directory is not there: {root}")
     pending = [""]
     while pending:
         folder = pending.pop()
-        with os.scandir(os.path.join(root, folder)) as entries:
+        with _listed(root, folder) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 name = f"{folder}/{entry.name}" if folder else entry.name
                 about = entry.stat(follow_symlinks=False)
@@ -39,6 +38,13 @@ def scan(root: str) -> tuple[list[str], list[Found]]:
                     what = "a link, and links are not followed" if stat.S_ISLNK(about.st_mode) else "no plain file"
                     raise ValueError(f"{os.path.join(root, name)!r} is {what}: a checkpoint has files and directories only")
     return sorted(folders), files
+
+
+def _listed(root: str, folder: str) -> "os._ScandirIterator[str]":
+    try:
+        return os.scandir(os.path.join(root, folder))
+    except (FileNotFoundError, NotADirectoryError):  # and not os.path.isdir(): it hides what a signal's handler raises
+        raise FileNotFoundError(f"the checkpoint's directory is not there: {os.path.join(root, folder)}") from None
 
 
 def check_unchanged(root: str, before: tuple[list[str], list[Found]]) -> None:
@@ -66,20 +72,17 @@ def as_name(text: str) -> str:
 @contextlib.contextmanager
 def reading(root: str, name: str) -> Iterator[IO[bytes]]:
     """No component below `root` may be a link. Raises OSError."""
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    *folders, last = name.split("/")
+    opened = [os.open(root, os.O_RDONLY | os.O_DIRECTORY)]
     try:
-        *folders, last = name.split("/")
         for part, flags in [*((folder, os.O_DIRECTORY) for folder in folders), (last, os.O_NONBLOCK)]:
-            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-        file = os.fdopen(descriptor, "rb", buffering=0)
-        descriptor = -1
-        with file:
+            opened.append(os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=opened[-1]))
+        with open(opened[-1], "rb", buffering=0, closefd=False) as file:
             yield file
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        # A signal's handler may raise anywhere: what is closed twice may be another's by then.
+        while opened:
+            os.close(opened.pop())
 
 
 class Arriving:
@@ -88,6 +91,9 @@ class Arriving:
     def __init__(self, root: str, name: str, by: str):
         self._path = os.path.join(root, name)
         self._part = f"{self._path}.{by}~"
+        if len(os.fsencode(os.path.basename(self._part))) > 255:  # The name itself may have as many.
+            digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+            self._part = os.path.join(os.path.dirname(self._path), f".{digest}.{by}~")
         self.file: IO[bytes] = open(self._part, "wb", buffering=0)
 
     def write(self, data: Any) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics as JSON: numbers of NumPy and torch become Python's, NaN is written as null, infinities as texts, and all come back."""
+"""Metrics as JSON: numbers of NumPy and torch become Python's, NaN is written as null, infinities as texts, and all come back.
+
+What is None, or a text that looks like an infinity, is listed by its path under AS_WRITTEN beside them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ import json
 import math
 from typing import Any, Mapping, Optional, Union
 
+Path = tuple[Union[str, int], ...]
+
 MAX_METRICS = 64 << 10  # bytes
+AS_WRITTEN = "as_written"
+OURS = (AS_WRITTEN, "checkpoint_dir_name")  # of our own names, those that we read
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -16,6 +23,9 @@ def checked_metrics(metrics: Any) -> dict[str, Any]:
     if not isinstance(metrics, Mapping):
         raise TypeError(f"metrics must be a dict, not {type(metrics).__name__}")
     plain: dict[str, Any] = _plain(metrics, "metrics", 0)
+    for name in OURS:
+        if name in plain:
+            raise ValueError(f"metrics[{name!r}]: a line of result.json has that name already")
     size = len(to_json(plain).encode())
     if size > MAX_METRICS:
         raise ValueError(f"the metrics take {size} bytes, and {MAX_METRICS} are the most: larger things belong into a checkpoint")
@@ -31,10 +41,12 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise TypeError(f"{path} has the key {key!r}: keys must be texts")
-        return {str(key): _plain(part, f"{path}[{key!r}]", depth + 1) for key, part in value.items()}
+        return {str.__str__(key): _plain(part, f"{path}[{key!r}]", depth + 1) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(part, f"{path}[{at}]", depth + 1) for at, part in enumerate(value)]
-    for kind in (bool, int, float, str):  # of a subclass, such as an IntEnum or numpy.float64
+    if isinstance(value, str):  # of a subclass: str() of an Enum is its name
+        return str.__str__(value)
+    for kind in (int, float):  # of a subclass, such as an IntEnum or numpy.float64
         if isinstance(value, kind):
             return kind(value)
     # Scalars of NumPy, and arrays and tensors of one value.
@@ -55,35 +67,52 @@ def _count(value: Any) -> Optional[int]:
         return None
 
 
-def to_json(value: Any) -> str:
-    return json.dumps(_without_nan(value), allow_nan=False)
+def to_json(metrics: Mapping[str, Any]) -> str:
+    return json.dumps(encoded(metrics), allow_nan=False)
 
 
-def _without_nan(value: Any) -> Any:
+def encoded(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what checked_metrics() returned."""
+    paths: list[Path] = []
+    told = {key: _encoded(part, (key,), paths) for key, part in metrics.items()}
+    return {**told, AS_WRITTEN: paths} if paths else told
+
+
+def _encoded(value: Any, path: Path, paths: list[Path]) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, dict):
-        return {key: _without_nan(part) for key, part in value.items()}
+        return {key: _encoded(part, (*path, key), paths) for key, part in value.items()}
     if isinstance(value, list):
-        return [_without_nan(part) for part in value]
+        return [_encoded(part, (*path, at), paths) for at, part in enumerate(value)]
+    if value is None or (isinstance(value, str) and value in _INFINITIES):
+        paths.append(path)
     return value
 
 
 def read_back(text: Union[str, bytes]) -> Any:
     """Of what to_json() wrote. Raises ValueError."""
-    return with_nan(json.loads(text))
+    return decoded(json.loads(text))
 
 
-def with_nan(value: Any) -> Any:
+def decoded(told: Any) -> Any:
+    """Of what encoded() returned, or any JSON. Raises ValueError."""
+    if not isinstance(told, dict):
+        raise ValueError(f"metrics are an object, not {told!r}")
+    kept = {tuple(path) for path in told.get(AS_WRITTEN, ())}
+    return {key: _decoded(part, (key,), kept) for key, part in told.items() if key != AS_WRITTEN}
+
+
+def _decoded(value: Any, path: Path, kept: set[Path]) -> Any:
+    if isinstance(value, dict):
+        return {key: _decoded(part, (*path, key), kept) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_decoded(part, (*path, at), kept) for at, part in enumerate(value)]
+    if path in kept:
+        return value
     if value is None:
         return math.nan
-    if isinstance(value, str):
-        return _INFINITIES.get(value, value)
-    if isinstance(value, dict):
-        return {key: with_nan(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [with_nan(part) for part in value]
-    return value
+    return _INFINITIES.get(value, value) if isinstance(value, str) else value
 
 
 def flat(metrics: Mapping[str, Any], before: str = "") -> dict[str, Any]:

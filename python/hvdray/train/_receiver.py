@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import queue
 import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Mapping, Optional
 
 from . import _files
 from ._commits import Commits, Made, Step, to_prune
 from ._config import CheckpointConfig
-from ._metrics import flat, score_of, to_json
-from ._result import RunFile
+from ._metrics import encoded, flat, score_of
+from ._result import RunFile, lines_of
 from ._store import Store
 
 Answer = Callable[[int, dict[str, Any], bytes], None]
@@ -207,17 +208,14 @@ class Receiver:
             "time_total_s": round(run.seconds(), 3),
             "checkpoint_dir_name": name,
         }
-        line = (to_json({**ours, **metrics}) + "\n").encode()
+        line = (json.dumps({**ours, **encoded(metrics)}, allow_nan=False) + "\n").encode()
+        self._store.append("result.json", line)
+        run.sizes["result.json"] = run.sizes.get("result.json", 0) + len(line)
         row = flat({**ours, **metrics})
-        text = io.StringIO()
-        writer = csv.writer(text)
-        if not run.columns:
-            run.columns = list(row)
-            writer.writerow(run.columns)
-        writer.writerow(["nan" if (value := row.get(column)) != value else value for column in run.columns])
-        for file, content in (("result.json", line), ("progress.csv", text.getvalue().encode("utf-8", "backslashreplace"))):
-            self._store.append(file, content)
-            run.sizes[file] = run.sizes.get(file, 0) + len(content)
+        if set(row).issubset(run.columns):
+            self._store.append("progress.csv", _csv([row], run.columns))
+        else:
+            _write_table(self._store, run)
 
     def _prune(self) -> None:
         keep, entries = self._keep, self._run.checkpoints
@@ -260,5 +258,26 @@ def tidy(store: Store, run: RunFile, is_over: bool = False) -> None:
         if is_part or (name.startswith("checkpoint_") and name not in committed):
             store.remove(name)
     if not is_over:
-        for name in ("result.json", "progress.csv"):
-            store.truncate(name, run.sizes.get(name, 0))
+        store.truncate("result.json", run.sizes.get("result.json", 0))
+        _write_table(store, run)
+
+
+def _write_table(store: Store, run: RunFile) -> None:
+    """All of progress.csv anew: a column may come with any line."""
+    rows = [flat(line) for line in lines_of(store)]
+    run.columns = list(dict.fromkeys(column for row in rows for column in row))
+    if rows:
+        store.replace("progress.csv", _csv([dict(zip(run.columns, run.columns)), *rows], run.columns))
+    else:
+        store.remove("progress.csv")
+
+
+def _csv(rows: "list[dict[str, Any]]", columns: list[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows([_cell(row, column) for column in columns] for row in rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _cell(row: Mapping[str, Any], column: str) -> Any:
+    value = row.get(column)
+    return "nan" if value != value else value

@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping, Optional
 
 from .._errors import HvdrayError
 from ._checkpoint import Checkpoint, stored
-from ._metrics import flat, read_back, with_nan, score_of, to_json
+from ._metrics import decoded, encoded, flat, read_back, score_of
 from ._store import Store, store_of
 
 
@@ -31,15 +31,15 @@ class RunFile:
         told = content or {}
         self._store = store
         self.state: str = told.get("state", "running")  # finished, failed, interrupted
-        self.checkpoints: list[dict[str, Any]] = [{**e, "metrics": with_nan(e["metrics"])} for e in told.get("checkpoints", [])]
+        self.checkpoints: list[dict[str, Any]] = [{**e, "metrics": decoded(e["metrics"])} for e in told.get("checkpoints", [])]
         self.next_number: int = told.get("next_number", 0)
         self.iterations: int = 0
         self.sizes: dict[str, int] = {}
-        self.columns: list[str] = []
+        self.columns: list[str] = []  # of progress.csv
         self.attempts: int = told.get("attempts", 0)
         self.reporters: "frozenset[Any]" = frozenset(told.get("reporters", ()))
         self.num_workers: Any = told.get("num_workers")
-        self._marks: dict[str, Any] = told.get("marks", {"iterations": 0, "sizes": {}, "columns": [], "seconds": 0.0})
+        self._marks: dict[str, Any] = told.get("marks", {"iterations": 0, "sizes": {}, "seconds": 0.0})
         self._began = time.monotonic()
         self._before = 0.0
         self.go_back()
@@ -94,14 +94,12 @@ class RunFile:
         """To the last commit: what was reported after it comes again."""
         self.iterations = self._marks["iterations"]
         self.sizes = dict(self._marks["sizes"])
-        self.columns = list(self._marks["columns"])
         self._before, self._began = self._marks["seconds"], time.monotonic()
 
     def _mark(self) -> None:
         self._marks = {
             "iterations": self.iterations,
             "sizes": dict(self.sizes),
-            "columns": list(self.columns),
             "seconds": round(self.seconds(), 3),
         }
 
@@ -112,11 +110,11 @@ class RunFile:
             "attempts": self.attempts,
             "num_workers": self.num_workers,
             "next_number": self.next_number,
-            "checkpoints": self.checkpoints,
+            "checkpoints": [{**entry, "metrics": encoded(entry["metrics"])} for entry in self.checkpoints],
             "marks": self._marks,
             "reporters": sorted(self.reporters),
         }
-        self._store.put("run.json", to_json(told).encode() + b"\n")
+        self._store.put("run.json", json.dumps(told, allow_nan=False).encode() + b"\n")
 
 
 class Result:
@@ -135,7 +133,7 @@ class Result:
         self.checkpoint = self.best_checkpoints[-1][0] if self.best_checkpoints else None
         self.error = error
         self.return_value = return_value
-        lines = self._lines() if metrics is None else []
+        lines = lines_of(store) if metrics is None else []
         self.metrics: Optional[dict[str, Any]] = metrics if metrics is not None else (lines[-1] if lines else None)
         params = store.read("params.json")
         self.config: Any = json.loads(params) if params else None
@@ -154,7 +152,7 @@ class Result:
     def metrics_dataframe(self) -> Any:
         """One row for each report of rank 0, "a/b" for what is in objects. Needs pandas."""
         pandas: Any = importlib.import_module("pandas")
-        return pandas.DataFrame([flat(line) for line in self._lines()])
+        return pandas.DataFrame([flat(line) for line in lines_of(self._store)])
 
     def get_best_checkpoint(self, metric: str, mode: str = "max") -> Optional[Checkpoint]:
         """Of those that are kept; the latest of equals. NaN is never best. None: none has that metric. Raises ValueError."""
@@ -167,16 +165,17 @@ class Result:
                 best, found = score, checkpoint
         return found
 
-    def _lines(self) -> list[dict[str, Any]]:
-        content = self._store.read("result.json") or b""
-        lines = []
-        for line in io.BytesIO(content):
-            if line.endswith(b"\n"):
-                read = read_back(line)
-                if not isinstance(read["checkpoint_dir_name"], str):
-                    read["checkpoint_dir_name"] = None
-                lines.append(read)
-        return lines
-
     def __repr__(self) -> str:
         return f"Result(path={self.path!r}, metrics={self.metrics!r}, checkpoint={self.checkpoint!r}, error={self.error!r})"
+
+
+def lines_of(store: Store) -> list[dict[str, Any]]:
+    """What rank 0 has reported, as result.json has it."""
+    lines = []
+    for line in io.BytesIO(store.read("result.json") or b""):
+        if line.endswith(b"\n"):
+            read = read_back(line)
+            if not isinstance(read["checkpoint_dir_name"], str):
+                read["checkpoint_dir_name"] = None
+            lines.append(read)
+    return lines

@@ -115,6 +115,10 @@ class Store:
                 os.ftruncate(file.fileno(), size)
                 raise
 
+    def replace(self, name: str, content: bytes) -> None:
+        """What append() adds to."""
+        self.put(name, content)
+
     def truncate(self, name: str, size: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.truncate(self.path(name), size)
@@ -198,6 +202,7 @@ class UrlStore(Store):
             self.put(name, content)
 
     def remove(self, name: str) -> None:
+        self._texts.pop(name, None)
         if self._system.exists(self.path(name)):
             self._system.rm(self.path(name), recursive=True)
 
@@ -206,8 +211,10 @@ class UrlStore(Store):
 
     def append(self, name: str, content: bytes) -> None:
         """Objects can't grow: written anew with the next commit."""
-        before = self._texts.get(name)
-        self._texts[name] = (before if before is not None else self.read(name) or b"") + content
+        self._texts[name] = (self.read(name) or b"") + content
+
+    def replace(self, name: str, content: bytes) -> None:
+        self._texts[name] = content
 
     def truncate(self, name: str, size: int) -> None:
         content = self.read(name)
@@ -216,6 +223,8 @@ class UrlStore(Store):
             self.put(name, content[:size])
 
     def read(self, name: str) -> Optional[bytes]:
+        if name in self._texts:
+            return self._texts[name]
         with contextlib.suppress(FileNotFoundError):
             return bytes(self._system.cat_file(self.path(name)))
         return None
