@@ -4,6 +4,7 @@ be flushed, handlers of signals, the channel's descriptor."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -56,7 +57,9 @@ def identity_of(channel: socket.socket) -> tuple[int, int]:
     try:
         status = os.fstat(channel.fileno())
         return status.st_dev, status.st_ino
-    except OSError:
+    except OSError as error:
+        if error.errno != errno.EBADF:  # what a signal's handler raises, such as TimeoutError
+            raise
         return -1, -1
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import array
+import functools
+import itertools
 import socket
-from collections import deque
 from json import dumps, loads  # as they were when we came: a program may replace those of the module
 from typing import Any, Union
 
@@ -34,44 +35,49 @@ def parse_head(line: bytes) -> tuple[dict[str, Any], int]:
 
 
 class ChannelReader:
-    """Reads a worker's channel, with the descriptors that come with its messages. Blocks. No threads."""
+    """Reads a worker's channel, with the descriptors that come with its messages. Blocks. No threads. What a signal's handler raises
+    in the midst of it costs at most the message that would have been returned."""
 
     def __init__(self, channel: socket.socket):
         self._channel = channel
-        self._bytes = bytearray()
-        self._descriptors: deque[int] = deque()
+        # One attribute, so that all of it changes at once: the bytes, the descriptors, and what recvmsg() has returned since.
+        self._state: tuple[bytes, tuple[int, ...], list[Any]] = b"", (), []
 
     def _receive(self, size: int) -> None:
         """Raises EOFError."""
-        space = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
-        data, ancillary, _, _ = self._channel.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+        before, descriptors, got = self._state
+        if not got:
+            space = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
+            receive = functools.partial(self._channel.recvmsg, size, space, socket.MSG_CMSG_CLOEXEC)
+            got.extend(itertools.islice(iter(receive, None), 1))  # No handler runs before the list has it.
+        data, ancillary, _, _ = got[0]
         for level, kind, content in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 numbers = array.array("i")
                 numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
-                self._descriptors.extend(numbers)
+                descriptors += tuple(numbers)
         if not data:
             raise EOFError
-        self._bytes += data
+        self._state = before + data, descriptors, []
 
     def message(self) -> tuple[dict[str, Any], bytearray]:
-        """The next message and its blob. Raises EOFError, and ValueError for what is no message."""
+        """The next message and its blob; that of an object has its `descriptor`. Raises EOFError, and ValueError for what is no
+        message."""
         searched = 0
-        while (end := self._bytes.find(b"\n", searched)) < 0:
-            searched = len(self._bytes)
+        while (end := self._state[0].find(b"\n", searched)) < 0:
+            searched = len(self._state[0])
             if searched > MAX_LINE:
                 raise ValueError("a line above 1 MiB")
             self._receive(1 << 16)
-        message, size = parse_head(bytes(self._bytes[:end]))
-        del self._bytes[: end + 1]
-        while len(self._bytes) < size:
-            self._receive(min(size - len(self._bytes), 1 << 20))
-        blob = self._bytes[:size]
-        del self._bytes[:size]
+        message, size = parse_head(self._state[0][:end])
+        begin, end = end + 1, end + 1 + size
+        while len(self._state[0]) < end:
+            self._receive(min(end - len(self._state[0]), 1 << 20))
+        read, descriptors, got = self._state
+        if message["type"] == "object":
+            if not descriptors:
+                raise ValueError("an object without a descriptor")
+            message["descriptor"], descriptors = descriptors[0], descriptors[1:]
+        blob = bytearray(read[begin:end])
+        self._state = read[end:], descriptors, got
         return message, blob
-
-    def descriptor(self) -> int:
-        """The one that came with the message read last. Raises ValueError."""
-        if not self._descriptors:
-            raise ValueError("an object without a descriptor")
-        return self._descriptors.popleft()

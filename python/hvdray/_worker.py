@@ -177,7 +177,7 @@ class Worker:
             while True:
                 message, blob = self._reader.message()
                 if message["type"] == "object":
-                    self._objects[message["object"]] = (self._reader.descriptor(), message["size"])
+                    self._objects[message["object"]] = (message["descriptor"], message["size"])
                 elif message["type"] == "data" and message["data"]["do"] == "answer":
                     return message["data"], self._content_of(message["data"], blob)
                 else:
@@ -204,7 +204,7 @@ class Worker:
             if message["type"] == "end":
                 return 0
             if message["type"] == "object":
-                self._objects[message["object"]] = (self._reader.descriptor(), message["size"])
+                self._objects[message["object"]] = (message["descriptor"], message["size"])
             elif message["type"] == "data":
                 call = message["data"]
                 if call["do"] == "answer":  # to a loop that was interrupted

@@ -5,7 +5,10 @@ import enum
 import itertools
 import math
 import random
+import signal
+import socket
 import sys
+import threading
 
 import pytest
 from python_program import ROOT
@@ -267,3 +270,38 @@ def test_workers_are_held_to_know_only_what_was_sent():
     assert value.on(launcher, gang, [0, 1])[1] == [5], "nothing was sent"
     value.note_sent(gang, [0])
     assert value.on(launcher, gang, [0])[1] == [] and value.on(launcher, gang, [0, 1])[1] == [5]
+
+
+def test_a_handler_that_raises_while_an_answer_is_read_loses_no_other():
+    from hvdray._messages import ChannelReader, head_of  # pylint: disable=import-outside-toplevel
+
+    class Late(Exception):
+        pass
+
+    def late(*_):
+        raise Late
+
+    def write(sock):
+        for number in itertools.chain(range(1500), itertools.repeat(1500, 100)):
+            sock.sendall(head_of({"type": "data", "number": number}, 3) + b"abc")
+
+    ours, theirs = socket.socketpair()
+    reader, seen = ChannelReader(ours), []
+    writer = threading.Thread(target=write, args=(theirs,), daemon=True)
+    before = signal.signal(signal.SIGALRM, late)
+    writer.start()
+    try:
+        while not seen or seen[-1] < 1500:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 3e-5))
+                message, blob = reader.message()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                assert bytes(blob) == b"abc"
+                seen.append(message["number"])
+            except Late:
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        ours.close()
+    assert seen == sorted(set(seen))
