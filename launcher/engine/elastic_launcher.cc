@@ -62,7 +62,6 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
       return agents_.MapObject(object, memory);
     };
-    gangs.drop = [this](int64_t object) { agents_.DropObject(object); };
     gangs.hosts = [this, told](const control::Hosts& hosts) { return TakeHosts(told, hosts); };
     gangs.notify = [this](int worker, int64_t timestamp) {
       return NotifyFor(static_cast<WorkerId>(worker), timestamp);
@@ -104,6 +103,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   };
   bool is_running() const { return job_ && !has_ended_; }
   bool HasGang() const override { return is_running(); }
+  void DropObject(int64_t object) override { agents_.DropObject(object); }
   AgentSet& agents() override { return agents_.agents(); }
   const KvBridge& kv() const override { return kv_; }
 

@@ -69,7 +69,6 @@ class FixedLauncher final : public JobLauncher,
     gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
       return objects_.AddMemory(object, memory);
     };
-    gangs.drop = [this](int64_t object) { objects_.Drop(object); };
     gangs.hosts = [](const control::Hosts&) {
       return Status(ErrorCode::kUsage, "the hosts do not come from the client",
                     "--host-source control, with --min-np");
@@ -223,6 +222,8 @@ class FixedLauncher final : public JobLauncher,
     handlers.has_room = [this](int host) { return agents_.HasOutputRoom(host); };
     return handlers;
   }
+
+  void DropObject(int64_t object) override { objects_.Drop(object); }
 
   bool IsAwaited(int host) const { return !agents_.IsReady(host) && !lost_.contains(host); }
 

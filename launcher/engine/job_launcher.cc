@@ -64,6 +64,7 @@ WorkerChannels::Handlers JobLauncher::MakeChannelHandlers() {
   handlers.give = [this](int worker, int64_t object) {
     SendToWorker(worker, wire::GiveObject{worker, object});
   };
+  handlers.drop = [this](int64_t object) { DropObject(object); };
   handlers.has_room = [this] { return !serve_ || serve_->HasRoom(); };
   handlers.grant = [this](int worker, uint32_t bytes) {
     guard_.OnChannelRead(worker, bytes);
@@ -152,6 +153,7 @@ ServeSession::Gangs JobLauncher::CommonRequests() {
     channels_.Write(worker, std::move(bytes));
   };
   gangs.give = [this](int worker, int64_t object) { channels_.Give(worker, object); };
+  gangs.drop = [this](int64_t object) { channels_.DropObject(object); };
   gangs.flush = [this](std::function<void()> done) {
     console_->output().OnceWritten(std::move(done));
   };

@@ -59,6 +59,8 @@ class JobLauncher : public Launcher {
   virtual void FeedError(int worker, LastError error, std::optional<Duration> age) = 0;
   /// A worker's report, for --events.
   virtual void RecordReport(int worker, uint32_t number, const Json& metrics) = 0;
+  /// Hosts no longer need the client's object.
+  virtual void DropObject(int64_t object) = 0;
   /// The client stops its gang.
   virtual void Dismiss(Duration grace) = 0;
   /// The driver has work to do before a session can end.
@@ -71,7 +73,7 @@ class JobLauncher : public Launcher {
   /// Opens the output. `handlers`: HandlersFeeding(*this), with on_forward_signal. Errors:
   /// kFileUnwritable.
   Status OpenConsole(JobConsole::Handlers handlers);
-  /// The client's requests that are the same for both: all but start, the objects, hosts, notify
+  /// The client's requests that are the same for both: all but start, put, map, hosts, notify
   /// and warm.
   ServeSession::Gangs CommonRequests();
   /// Errors: those of ServeSession::Open() and AgentSet::OfferMemory().

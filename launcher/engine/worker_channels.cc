@@ -73,6 +73,7 @@ void WorkerChannels::Clear() {
   channels_.clear();
   withheld_.clear();
   queued_bytes_ = 0;
+  DropObjects();
 }
 
 void WorkerChannels::End(int worker) {
@@ -107,6 +108,31 @@ void WorkerChannels::Give(int worker, int64_t object) {
   Flush(channel);
 }
 
+void WorkerChannels::DropObject(int64_t object) {
+  dropping_.insert(object);
+  DropObjects();
+}
+
+bool WorkerChannels::IsWaitedFor(int64_t object) const {
+  return std::any_of(channels_.begin(), channels_.end(), [object](const auto& one) {
+    const std::deque<Channel::Item>& queue = one.second->queue;
+    return std::any_of(queue.begin(), queue.end(), [object](const Channel::Item& item) {
+      return !item.bytes && item.object == object;
+    });
+  });
+}
+
+void WorkerChannels::DropObjects() {
+  for (auto at = dropping_.begin(); at != dropping_.end();) {
+    if (IsWaitedFor(*at)) {
+      ++at;
+    } else {
+      handlers_.drop(*at);
+      at = dropping_.erase(at);
+    }
+  }
+}
+
 void WorkerChannels::AddCredit(int worker, uint32_t bytes) {
   Channel& channel = ChannelOf(worker);
   channel.credit = std::min<uint64_t>(channel.credit + bytes, wire::kOutputWindowBytes);
@@ -120,6 +146,7 @@ void WorkerChannels::Drop(int worker) {
     if (item.bytes) queued_bytes_ -= item.bytes->size();
   }
   queued_bytes_ += std::exchange(channel.sent_of_first, 0);
+  DropObjects();
 }
 
 void WorkerChannels::Flush(Channel& channel) {
@@ -128,6 +155,7 @@ void WorkerChannels::Flush(Channel& channel) {
       const int64_t object = channel.queue.front().object;
       channel.queue.pop_front();
       handlers_.give(channel.worker, object);
+      DropObjects();
       continue;
     }
     if (channel.credit == 0) return;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,8 @@ class WorkerChannels {
     std::function<void(int worker, wire::Stdin)> send = {};
     /// An object for a worker, in order with these bytes. Needed by Give() only.
     std::function<void(int worker, int64_t object)> give = {};
+    /// No worker waits for the object any more. Needed by DropObject() only.
+    std::function<void(int64_t object)> drop = {};
     /// True while the receiver accepts more. Needed by Take() only, as the next one.
     std::function<bool()> has_room = {};
     /// The worker may send `bytes` more.
@@ -68,6 +71,8 @@ class WorkerChannels {
   void Write(int worker, std::shared_ptr<const std::string> bytes);
   /// Queues an object behind them.
   void Give(int worker, int64_t object);
+  /// Hosts may drop the object once those that wait for it have it, or are gone.
+  void DropObject(int64_t object);
   /// The worker's agent has taken `bytes`.
   void AddCredit(int worker, uint32_t bytes);
   /// The worker is gone: drops what waits for it.
@@ -79,12 +84,15 @@ class WorkerChannels {
   struct Channel;
   Channel& ChannelOf(int worker);
   void Flush(Channel& channel);
+  bool IsWaitedFor(int64_t object) const;
+  void DropObjects();
   Status OnMessage(Channel& channel, std::string_view type, const Json& head, uint64_t blob);
   Status OnReport(Channel& channel, const Json& head);
 
   const Handlers handlers_;
   std::map<int, std::unique_ptr<Channel>> channels_;
   std::map<int, uint32_t> withheld_;  // by worker: credit that waits for room
+  std::set<int64_t> dropping_;        // objects that a worker waits for
   size_t queued_bytes_ = 0;
 };
 

@@ -48,6 +48,15 @@ class WorkerChannelsTest : public testing::Test {
              told_.push_back(fmt::format("{} violation", worker));
              faults_.emplace_back(worker, why);
            },
+       .send =
+           [this](int worker, const wire::Stdin& frame) {
+             told_.push_back(fmt::format("{} gets {}", worker, frame.bytes.size()));
+           },
+       .give =
+           [this](int worker, int64_t object) {
+             told_.push_back(fmt::format("{} gets object {}", worker, object));
+           },
+       .drop = [this](int64_t object) { told_.push_back(fmt::format("drop {}", object)); },
        .has_room = [this] { return has_room_; },
        .grant =
            [this](int worker, uint32_t bytes) {
@@ -89,6 +98,30 @@ TEST_F(WorkerChannelsTest, CreditWaitsForRoom) {
   channels_.Clear();
   channels_.GrantWithheld();
   EXPECT_EQ(Told(), (std::vector<std::string>{"2 report 2 {}"}));
+}
+
+TEST_F(WorkerChannelsTest, AnObjectIsDroppedBehindThoseWhoWaitForIt) {
+  const auto window = std::make_shared<const std::string>(wire::kOutputWindowBytes, 'x');
+  for (const int worker : {0, 1}) channels_.Write(worker, window);
+  (void)Told();
+  channels_.DropObject(4);
+  EXPECT_EQ(Told(), std::vector<std::string>{"drop 4"});
+  const auto more = std::make_shared<const std::string>("more");
+  for (const int worker : {0, 1}) {
+    channels_.Write(worker, more);
+    channels_.Give(worker, 5);
+  }
+  channels_.DropObject(5);
+  EXPECT_TRUE(Told().empty()) << "they have no credit";
+  channels_.AddCredit(1, 4);
+  EXPECT_EQ(Told(), (std::vector<std::string>{"1 gets 4", "1 gets object 5"}));
+  channels_.Drop(0);
+  EXPECT_EQ(Told(), std::vector<std::string>{"drop 5"});
+  channels_.Write(1, more);
+  channels_.Give(1, 6);
+  channels_.DropObject(6);
+  channels_.Clear();
+  EXPECT_EQ(Told(), std::vector<std::string>{"drop 6"}) << "and once";
 }
 
 TEST_F(WorkerChannelsTest, ANewGenerationBeginsAnew) {
