@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedTrainableCreator, which Ray 1 had: trials of Ray Tune that are Horovod jobs. docs/ray_train.md.
+
+This module goes to trials by value, for nodes have no hvdray; it brings the package along, and _trial.py does the work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from typing import Any, Callable, Optional
+
+from ._versions import check_ray
+
+check_ray("hvdray.ray.tune")
+try:
+    import ray  # type: ignore[import]
+    from ray.train._internal.utils import count_required_parameters  # type: ignore[import]
+    from ray.tune import PlacementGroupFactory, with_resources  # type: ignore[import]
+except ImportError as missing:
+    check_ray("hvdray.ray.tune", missing)
+    raise
+
+__all__ = ["DistributedTrainableCreator"]
+
+
+def DistributedTrainableCreator(
+    func: Callable[[Any], Any],
+    use_gpu: bool = False,
+    num_hosts: Optional[int] = None,
+    num_workers: Optional[int] = None,
+    num_cpus_per_worker: Optional[float] = None,
+    timeout_s: float = 30,
+    replicate_pem: bool = False,
+    *,
+    num_slots: Optional[int] = None,
+    num_cpus_per_slot: Optional[float] = None,
+    num_gpus_per_slot: Optional[int] = None,
+) -> Callable[[Any], Any]:
+    """A trainable for Tuner and tune.run: each trial calls func(config) on `num_workers`, or on that many of each of
+    `num_hosts` nodes. `timeout_s`: for them to start. `num_slots`, `num_cpus_per_slot`: older names. `replicate_pem` has no
+    effect. Raises ValueError and TypeError."""
+    if not callable(func):
+        raise TypeError(f"func must be a function, not {type(func).__name__}")
+    if count_required_parameters(func) != 1:
+        raise ValueError("func must take one argument, the config of a trial")
+    workers = _one_of(num_workers=num_workers, num_slots=num_slots)
+    cpus = _one_of(num_cpus_per_worker=num_cpus_per_worker, num_cpus_per_slot=num_cpus_per_slot)
+    for name, value in (("num_hosts", num_hosts), ("num_workers", workers), ("num_gpus_per_slot", num_gpus_per_slot)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ValueError(f"{name} must be a number above 0, not {value!r}")
+    for name, number in (("num_cpus_per_worker", cpus), ("timeout_s", timeout_s)):
+        if number is not None and (type(number) not in (int, float) or not 0 < number < 1e6):
+            raise ValueError(f"{name} must be a number above 0, not {number!r}")
+    if num_gpus_per_slot is not None and not use_gpu:
+        raise ValueError("num_gpus_per_slot is set, but use_gpu is False")
+    each = {"CPU": 1 if cpus is None else cpus}
+    if use_gpu:
+        each["GPU"] = num_gpus_per_slot or 1
+    count = workers or 1
+    if num_hosts is None:
+        bundles, strategy = [dict(each) for _ in range(count)], "PACK"
+    else:
+        bundles = [{name: amount * count for name, amount in each.items()} for _ in range(num_hosts)]
+        strategy = "STRICT_SPREAD" if num_hosts > 1 else "PACK"
+    asked = {
+        "num_workers": count * (num_hosts or 1),
+        "cpus_per_worker": each["CPU"],
+        "use_gpu": bool(use_gpu),
+        "gpus_per_worker": each.get("GPU"),
+    }
+    package = Package(func)
+
+    def trainable(config: "dict[str, Any]") -> None:
+        package.open()
+        from hvdray.ray._trial import run_trial
+
+        run_trial(package.function, config, asked, timeout_s)
+
+    trainable.__name__ = trainable.__qualname__ = getattr(func, "__name__", "trainable")
+    # The trial itself needs nothing: Ray drops the empty bundle, and its actor is in the first worker's.
+    return with_resources(trainable, PlacementGroupFactory([{}, *bundles], strategy=strategy))  # type: ignore[no-any-return]
+
+
+def _one_of(**named: Any) -> Any:
+    given = {name: value for name, value in named.items() if value is not None}
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} are names of one parameter: give one of them")
+    return next(iter(given.values()), None)
+
+
+class Package:
+    """The user's function, pickled for workers, and hvdray as `pip install --target` would put it into a folder. In the driver, made when
+    Ray pickles the trainable; in a trial, opened."""
+
+    def __init__(self, function: Any):
+        self.function = function
+        self._content: Any = b""
+        self._digest = ""
+
+    def __getstate__(self) -> "dict[str, Any]":
+        if isinstance(self.function, tuple):  # in a trial
+            return self.__dict__
+        from .._payload import dumps
+
+        if not self._digest:
+            content = packed()
+            self._digest = hashlib.sha256(content).hexdigest()[:16]
+            self._content = ray.put(content) if ray.is_initialized() else content
+        payload = dumps(self.function, ["func"])
+        function = (payload.sizes, b"".join(bytes(part) for part in payload.parts))
+        return {"function": function, "_content": self._content, "_digest": self._digest}
+
+    def open(self) -> None:
+        """So that this process can import hvdray, and start it."""
+        session = ray._private.worker._global_node.get_session_dir_path()
+        folder = os.path.join(session, f"hvdray-{self._digest}")
+        if not os.path.isdir(folder):
+            content = self._content if isinstance(self._content, bytes) else ray.get(self._content)
+            unpack(content, folder)
+        if "hvdray" not in sys.modules and folder not in sys.path:
+            sys.path.insert(0, folder)
+        os.environ["HVDRAY_BINARY"] = os.path.join(folder, "bin", "hvdray")
+
+
+def packed() -> bytes:
+    from .._binary import find_binary
+    from .._kit import kit
+
+    content = io.BytesIO(kit())
+    with zipfile.ZipFile(content, "a", zipfile.ZIP_STORED) as archive:
+        for name in ("hvdray", "hvdray-agent"):
+            with open(os.path.join(os.path.dirname(os.path.realpath(find_binary())), name), "rb") as program:
+                archive.writestr(zipfile.ZipInfo(f"bin/{name}"), program.read())
+    return content.getvalue()
+
+
+def unpack(content: bytes, folder: str) -> None:
+    whole = tempfile.mkdtemp(prefix="hvdray-", dir=os.path.dirname(folder))
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            archive.extractall(whole)
+        for name in ("hvdray", "hvdray-agent"):
+            os.chmod(os.path.join(whole, "bin", name), 0o755)
+        os.rename(whole, folder)
+    except OSError:
+        if not os.path.isdir(folder):  # No other trial was faster.
+            raise
+    finally:
+        shutil.rmtree(whole, ignore_errors=True)
+
+
+ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
