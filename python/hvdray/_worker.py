@@ -350,7 +350,7 @@ class Imports:
         what for."""
         names = _installed()
         rank = {name: number for number, name in enumerate(self.names)}
-        return sorted(names, key=lambda name: (rank.get(name, len(rank)), name.count(".")))[:MAX_MODULES]
+        return sorted(names, key=lambda name: (rank.get(name, len(self.names)), name.count(".")))[:MAX_MODULES]
 
 
 def _installed() -> list[str]:
