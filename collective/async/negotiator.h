@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides what runs, and in which order. All ranks run it on the same messages and so come to the
+// same plan: no rank is special, and no answer is waited for. Pure: opens nothing, reads no clock.
+#ifndef HVDRAY_COLLECTIVE_ASYNC_NEGOTIATOR_H_
+#define HVDRAY_COLLECTIVE_ASYNC_NEGOTIATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "collective/async/request.h"
+
+namespace hvdray {
+
+/// The same on all ranks.
+struct NegotiationSettings {
+  /// Tensors of fewer bytes are reduced together, in a buffer; others where they are.
+  size_t small_bytes = size_t{256} << 10;
+  size_t fusion_bytes = size_t{64} << 20;  ///< At most in the buffer at once; 0: never together.
+  bool fuses_groups = true;                ///< Whether tensors of a group may go with others.
+};
+
+/// One operation that is there on all its ranks, or has failed on those that submitted it.
+struct PlannedOperation {
+  std::shared_ptr<const Request> request;  ///< The first member's.
+  Status error;                            ///< kUsage: the ranks disagree.
+  std::vector<int> absent;                 ///< kAllReduce: ranks that have joined and submit none.
+  /// kAllGather: the first dimension of each member. kAllToAll: what the first member sends to each
+  /// member, then the second, …
+  std::vector<int64_t> rows;
+  int last_rank = -1;    ///< kJoin.
+  int64_t sequence = 0;  ///< kJoin: the largest.
+  int process_set = 0;   ///< kAddProcessSet: the new id.
+
+  bool operator==(const PlannedOperation& other) const;
+};
+
+/// Small all-reduces that go as one, or one operation.
+using Batch = std::vector<PlannedOperation>;
+
+struct Plan {
+  std::vector<Batch> batches;  ///< In the order in which all ranks run them.
+  Status end;                  ///< Not ok: after these, all ends.
+};
+
+/// An operation that some ranks wait for.
+struct WaitingOperation {
+  std::string name;
+  int process_set = 0;
+  TimePoint since;
+  std::vector<int> missing;  ///< Global ranks that have not submitted it.
+};
+
+/// State that is the same on all ranks after the same rounds. Threads: one caller at a time.
+class Negotiator {
+ public:
+  Negotiator(int rank, int size, NegotiationSettings settings);
+  ~Negotiator();
+
+  /// This rank's message for the next round. A name is submitted once until a plan has it.
+  /// requests: encoded.
+  std::string MessageOf(std::span<const std::string> requests, bool is_leaving,
+                        bool has_stalled) const;
+
+  /// messages: of all ranks, in order. now: for Waiting() only. Errors: kAborted when a rank has
+  /// sent what none can: all must end.
+  Result<Plan> Round(std::span<const std::string_view> messages, TimePoint now);
+
+  /// What waits for ranks, oldest first.
+  std::vector<WaitingOperation> Waiting() const;
+  /// The time of the oldest of them; TimePoint::max() when there is none.
+  TimePoint OldestSince() const;
+
+  /// Global ranks of each process set.
+  std::map<int, std::vector<int>> ProcessSets() const;
+
+ private:
+  struct ProcessSet;
+  struct Slot;
+  struct Entry;
+
+  void Insert(int id, std::vector<int> ranks);
+  Status Take(int rank, const RoundMessage& message, TimePoint now);
+  Result<std::shared_ptr<const Entry>> Learn(int rank, std::string_view bytes);
+  void Refuse(std::shared_ptr<const Entry> entry);
+  Status Put(int rank, std::shared_ptr<const Entry> entry, TimePoint now);
+  bool IsReady(const Slot& slot) const;
+  void Check(Slot& slot);
+  void FailWithGroups();
+  void CollectReady(std::vector<PlannedOperation>& ready);
+  PlannedOperation Finish(Slot& slot);
+  void AddSet(PlannedOperation& operation);
+  void RemoveSet(PlannedOperation& operation);
+  void FinishJoins(std::vector<PlannedOperation>& ready);
+  std::vector<Batch> Fuse(std::vector<PlannedOperation> ready) const;
+
+  int rank_;
+  int size_;
+  NegotiationSettings settings_;
+  std::map<int, std::shared_ptr<ProcessSet>> sets_;
+  int next_set_ = 1;
+  uint64_t next_serial_ = 1;
+  /// For each rank: its requests by number.
+  std::vector<std::vector<std::shared_ptr<const Entry>>> known_;
+  std::unordered_map<std::string, uint32_t> own_numbers_;  ///< Of this rank's encoded requests.
+  std::vector<std::shared_ptr<Slot>> pending_;             ///< By the arrival of their first.
+  std::vector<PlannedOperation> refused_;                  ///< In this round, on arrival.
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_COLLECTIVE_ASYNC_NEGOTIATOR_H_
