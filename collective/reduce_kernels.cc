@@ -346,6 +346,45 @@ HVDRAY_INLINE void ExchangeBody(void* place, void* dst, const void* src, size_t 
 }
 #endif
 
+// ---- Multiples.
+
+template <typename T>
+HVDRAY_INLINE T Times(T value, double factor) {
+  if constexpr (std::is_integral_v<T>) {
+    constexpr auto kLowest = static_cast<double>(std::numeric_limits<T>::min());
+    constexpr double kBeyond = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;
+    const double product = static_cast<double>(value) * factor;
+    if (!(product > kLowest)) return std::numeric_limits<T>::min();
+    return product >= kBeyond ? std::numeric_limits<T>::max() : static_cast<T>(product);
+  } else {
+    return value * static_cast<T>(factor);
+  }
+}
+
+template <typename Element>
+HVDRAY_INLINE void ScaleBody(void* dst, const void* src, size_t count, double factor) {
+  using Stored = typename Element::Stored;
+  HVDRAY_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    StoreAt<Stored>(dst, i, Element::Store(Times(Element::Load(LoadAt<Stored>(src, i)), factor)));
+  }
+}
+
+#if defined(__x86_64__)
+template <typename Element>
+[[HVDRAY_AVX2]] void ScaleAvx2(void* dst, const void* src, size_t count, double factor) {
+  ScaleBody<Element>(dst, src, count, factor);
+}
+#endif
+
+template <typename Element>
+void ScaleAs(void* dst, const void* src, size_t count, double factor) {
+#if defined(__x86_64__)
+  if (CurrentIsa() != Isa::kBaseline) return ScaleAvx2<Element>(dst, src, count, factor);
+#endif
+  ScaleBody<Element>(dst, src, count, factor);
+}
+
 // ---- The choice.
 
 Isa DetectIsa() {
@@ -437,6 +476,33 @@ ReduceFunction FindReduce(DataType dtype, ReduceOp op, Isa isa) {
       return FindFor<Plain<double>>(op, isa);
   }
   return nullptr;
+}
+
+void Scale(void* dst, const void* src, size_t count, DataType dtype, double factor) {
+  if (factor == 1) {
+    if (dst != src && count > 0) std::memcpy(dst, src, count * SizeOf(dtype));
+    return;
+  }
+  switch (dtype) {
+    case DataType::kInt8:
+      return ScaleAs<Plain<int8_t>>(dst, src, count, factor);
+    case DataType::kInt16:
+      return ScaleAs<Plain<int16_t>>(dst, src, count, factor);
+    case DataType::kInt32:
+      return ScaleAs<Plain<int32_t>>(dst, src, count, factor);
+    case DataType::kInt64:
+      return ScaleAs<Plain<int64_t>>(dst, src, count, factor);
+    case DataType::kUint8:
+      return ScaleAs<Plain<uint8_t>>(dst, src, count, factor);
+    case DataType::kFloat16:
+      return ScaleAs<Float16>(dst, src, count, factor);
+    case DataType::kBfloat16:
+      return ScaleAs<Bfloat16>(dst, src, count, factor);
+    case DataType::kFloat32:
+      return ScaleAs<Plain<float>>(dst, src, count, factor);
+    case DataType::kFloat64:
+      return ScaleAs<Plain<double>>(dst, src, count, factor);
+  }
 }
 
 const char* KernelName() {

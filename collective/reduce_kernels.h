@@ -39,6 +39,10 @@ void CopyBytes(void* dst, const void* src, size_t bytes);
 /// dst = place, then place = src: each line of `place` is fetched once. The three are apart.
 void ExchangeBytes(void* place, void* dst, const void* src, size_t bytes);
 
+/// dst[i] = src[i] * factor; `dst` is `src` or apart from it. The 16-bit floats are multiplied as
+/// float32; products of integers are rounded towards zero and stay in the type's range.
+void Scale(void* dst, const void* src, size_t count, DataType dtype, double factor);
+
 /// Of the processor: "avx512", "avx2", "baseline".
 const char* KernelName();
 

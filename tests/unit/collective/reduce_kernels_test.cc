@@ -246,5 +246,40 @@ TEST(ReduceKernelsTest, CopiesAndExchangesOfAnyLengthAndAlignment) {
   }
 }
 
+TEST(ScaleTest, MultiplesOfEveryTypeInPlaceAndApart) {
+  for (const DataType dtype : kDataTypes) {
+    for (const double factor : {0.5, 1.0, 3.0}) {
+      constexpr size_t kCount = 37;
+      std::string from(kCount * SizeOf(dtype), '\0');
+      for (size_t i = 0; i < kCount; ++i)
+        StoreNumber(from.data(), i, dtype, static_cast<double>(i));
+      std::string to(from.size(), '\7');
+      Scale(to.data(), from.data(), kCount, dtype, factor);
+      Scale(from.data(), from.data(), kCount, dtype, factor);
+      EXPECT_EQ(from, to);
+      for (size_t i = 0; i < kCount; ++i) {
+        const double product = static_cast<double>(i) * factor;
+        const bool is_whole = dtype <= DataType::kUint8;
+        EXPECT_EQ(LoadNumber(to.data(), i, dtype), is_whole ? std::floor(product) : product)
+            << NameOf(dtype) << " " << factor;
+      }
+    }
+  }
+}
+
+TEST(ScaleTest, IntegersStayInTheirRange) {
+  const auto scaled = [](auto value, DataType dtype, double factor) {
+    Scale(&value, &value, 1, dtype, factor);
+    return value;
+  };
+  EXPECT_EQ(scaled(int8_t{-7}, DataType::kInt8, 0.5), -3);
+  EXPECT_EQ(scaled(int8_t{100}, DataType::kInt8, 2), 127);
+  EXPECT_EQ(scaled(int8_t{100}, DataType::kInt8, -2), -128);
+  EXPECT_EQ(scaled(uint8_t{3}, DataType::kUint8, -1), 0);
+  EXPECT_EQ(scaled(INT64_MAX, DataType::kInt64, 2), INT64_MAX);
+  EXPECT_EQ(scaled(INT64_MIN, DataType::kInt64, 2), INT64_MIN);
+  EXPECT_EQ(scaled(INT64_MAX - 1, DataType::kInt64, 1), INT64_MAX - 1);
+}
+
 }  // namespace
 }  // namespace hvdray
