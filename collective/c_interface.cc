@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hvdray.h over Communicator: no exception leaves, an error becomes its number and a line.
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/environ.h"
+#include "collective/c_error.h"
 #include "collective/communicator.h"
 #include "collective/hvdray.h"
 #include "collective/work_queue.h"
@@ -35,25 +35,9 @@ static_assert(static_cast<int>(ReduceOp::kMin) == HVDRAY_MIN);
 
 thread_local std::string last_error;
 
-int Report(const Status& status) {
-  if (status.ok()) return 0;
-  last_error = status.ToString();
-  return static_cast<int>(status.code());
-}
-
-// Lack of memory is the only exception there can be.
-template <typename Act>
-int Reported(const Act& act) {
-  try {
-    return Report(act());
-  } catch (const std::exception& error) {
-    return Report({ErrorCode::kOutOfResources, error.what()});
-  }
-}
-
 int Init(const char* name, std::optional<std::span<const int>> members,
          hvdray_communicator** communicator) {
-  return Reported([&]() -> Status {
+  return ReportedToC([&]() -> Status {
     HVDRAY_ASSIGN_OR_RETURN(
         CommunicatorOptions options,
         CommunicatorOptionsFrom(Environment::FromProcess(), name != nullptr ? name : ""));
@@ -72,7 +56,7 @@ int Init(const char* name, std::optional<std::span<const int>> members,
 using Body = std::function<Status(Communicator&)>;
 
 int Do(hvdray_communicator* communicator, hvdray_work** work, Body body) {
-  return Reported([&]() -> Status {
+  return ReportedToC([&]() -> Status {
     if (work == nullptr && !communicator->queue) return body(*communicator->communicator);
     if (!communicator->queue) {
       communicator->queue = std::make_unique<WorkQueue>(*communicator->communicator);
@@ -97,7 +81,7 @@ Status Check(hvdray_type type, hvdray_op op = HVDRAY_SUM) {
 
 int Start(hvdray_communicator* communicator, hvdray_work** work, Collective kind, const void* send,
           void* recv, size_t count, hvdray_type type, hvdray_op op = HVDRAY_SUM, int root = 0) {
-  if (Status status = Check(type, op); !status.ok()) return Report(status);
+  if (Status status = Check(type, op); !status.ok()) return ReportToC(status);
   Operation operation{kind, send, recv, count};
   operation.dtype = static_cast<DataType>(type);
   operation.op = static_cast<ReduceOp>(op);
@@ -111,6 +95,13 @@ std::vector<size_t> CountsOf(const hvdray_communicator* communicator, const size
 }
 
 }  // namespace
+
+int ReportToC(const Status& status) {
+  if (status.ok()) return 0;
+  last_error = status.ToString();
+  return static_cast<int>(status.code());
+}
+
 }  // namespace hvdray
 
 using hvdray::Collective;
@@ -151,7 +142,7 @@ int hvdray_group_all_reduce(hvdray_communicator* communicator, const hvdray_tens
                             size_t tensor_count, hvdray_type type, hvdray_op op,
                             hvdray_work** work) {
   if (hvdray::Status status = hvdray::Check(type, op); !status.ok()) {
-    return hvdray::Report(status);
+    return hvdray::ReportToC(status);
   }
   std::vector<hvdray::Tensor> group;
   for (size_t i = 0; i < tensor_count; ++i) group.push_back({tensors[i].data, tensors[i].count});
@@ -178,7 +169,7 @@ int hvdray_all_gather(hvdray_communicator* communicator, const void* send, void*
 
 int hvdray_all_gather_v(hvdray_communicator* communicator, const void* send, void* recv,
                         const size_t* counts, hvdray_type type, hvdray_work** work) {
-  if (hvdray::Status status = hvdray::Check(type); !status.ok()) return hvdray::Report(status);
+  if (hvdray::Status status = hvdray::Check(type); !status.ok()) return hvdray::ReportToC(status);
   return hvdray::Do(communicator, work,
                     [=, all = hvdray::CountsOf(communicator, counts)](Communicator& c) {
                       return c.AllGatherV(send, recv, all, static_cast<DataType>(type));
@@ -198,7 +189,7 @@ int hvdray_all_to_all(hvdray_communicator* communicator, const void* send, void*
 int hvdray_all_to_all_v(hvdray_communicator* communicator, const void* send,
                         const size_t* send_counts, void* recv, const size_t* recv_counts,
                         hvdray_type type, hvdray_work** work) {
-  if (hvdray::Status status = hvdray::Check(type); !status.ok()) return hvdray::Report(status);
+  if (hvdray::Status status = hvdray::Check(type); !status.ok()) return hvdray::ReportToC(status);
   return hvdray::Do(communicator, work,
                     [=, out = hvdray::CountsOf(communicator, send_counts),
                      in = hvdray::CountsOf(communicator, recv_counts)](Communicator& c) {
@@ -238,7 +229,7 @@ int hvdray_is_done(const hvdray_work* work) { return work->work.IsDone() ? 1 : 0
 
 int hvdray_wait(hvdray_work* work) {
   const std::unique_ptr<hvdray_work> owned(work);
-  return hvdray::Report(owned->work.Wait());
+  return hvdray::ReportToC(owned->work.Wait());
 }
 
 void hvdray_abort(hvdray_communicator* communicator) { communicator->communicator->Abort(); }

@@ -60,6 +60,11 @@ long Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const tim
 
 void WakeAll(std::atomic<uint32_t>& word) { (void)Futex(word, FUTEX_WAKE, INT_MAX, nullptr); }
 
+timespec TimespecOf(Duration left) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  return {static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
+}
+
 int ProcessorCount() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -70,6 +75,7 @@ size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * u
 
 // Where the parts of the memory begin.
 struct Layout {
+  size_t bell;
   size_t counters;
   size_t ring_counters;
   size_t slots;
@@ -98,7 +104,8 @@ Layout LayoutFor(size_t size) {
   const size_t ring_bytes =
       std::clamp(std::bit_floor((size_t{1} << 20) / size), kPage, size_t{64} << 10);
   Layout layout{};
-  layout.counters = RoundUp(128 + size * (sizeof(pid_t) + 1), kPage);
+  layout.bell = RoundUp(128 + size * (sizeof(pid_t) + 1), sizeof(ShmCounter));
+  layout.counters = RoundUp(layout.bell + sizeof(ShmCounter), kPage);
   layout.ring_counters =
       layout.counters + RoundUp(size * ShmSegment::kPhases * sizeof(ShmCounter), kPage);
   layout.slots = layout.ring_counters + RoundUp(size * size * 2 * sizeof(ShmCounter), kPage);
@@ -188,6 +195,7 @@ ShmSegment::ShmSegment(UniqueFd fd, char* memory, size_t bytes, int rank, int si
       header_(reinterpret_cast<Header*>(memory)),
       has_pages_(static_cast<size_t>(size) * 2) {
   const Layout layout = LayoutFor(static_cast<size_t>(size));
+  bell_ = reinterpret_cast<ShmCounter*>(memory + layout.bell);
   counters_ = reinterpret_cast<ShmCounter*>(memory + layout.counters);
   ring_counters_ = reinterpret_cast<ShmCounter*>(memory + layout.ring_counters);
   slots_ = memory + layout.slots;
@@ -256,9 +264,7 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
                  fmt::format("{} did not come within {}", NameOf(peer), SecondsText(timeout_)));
       break;
     }
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-    const timespec wait{static_cast<time_t>(seconds.count()),
-                        static_cast<long>((left - seconds).count())};
+    const timespec wait = TimespecOf(left);
     (void)Futex(counter.value, FUTEX_WAIT, value, &wait);
   }
   counter.sleepers.fetch_sub(1);
@@ -267,7 +273,40 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
   return status;
 }
 
-ShmSegment::Ring ShmSegment::RingFromTo(int sender, int receiver) const {
+void ShmSegment::Ring(uint32_t step) {
+  uint32_t value = bell_->value.load();
+  while ((value & kEnded) == 0 && !HasReached(value, step)) {
+    if (!bell_->value.compare_exchange_weak(value, step & kStepMask)) continue;
+    if (bell_->sleepers.load() != 0) WakeAll(bell_->value);
+    return;
+  }
+}
+
+Result<bool> ShmSegment::AwaitRing(uint32_t step, TimePoint deadline) {
+  if (HasReached(bell_->value.load(std::memory_order_acquire), step)) {
+    HVDRAY_RETURN_IF_ERROR(CheckAlive());
+    return true;
+  }
+  bell_->sleepers.fetch_add(1);
+  Result<bool> rung = true;
+  for (;;) {
+    const uint32_t value = bell_->value.load();
+    if ((value & kEnded) != 0) rung = CheckAlive();
+    if (!rung.ok() || HasReached(value, step)) break;
+    timespec wait{};
+    if (deadline != TimePoint::max()) {
+      const Duration left = deadline - std::chrono::steady_clock::now();
+      rung = left > Duration::zero();
+      if (!*rung) break;
+      wait = TimespecOf(left);
+    }
+    (void)Futex(bell_->value, FUTEX_WAIT, value, deadline == TimePoint::max() ? nullptr : &wait);
+  }
+  bell_->sleepers.fetch_sub(1);
+  return rung;
+}
+
+ShmSegment::RingOfBytes ShmSegment::RingFromTo(int sender, int receiver) const {
   const auto index =
       static_cast<size_t>(sender) * static_cast<size_t>(size_) + static_cast<size_t>(receiver);
   char* data = rings_ + index * ring_bytes_;
@@ -291,7 +330,7 @@ Status ShmSegment::TakePages(int sender, int receiver) {
 
 Status ShmSegment::Send(int peer, const char* data, size_t size) {
   HVDRAY_RETURN_IF_ERROR(TakePages(rank_, peer));
-  const Ring ring = RingFromTo(rank_, peer);
+  const RingOfBytes ring = RingFromTo(rank_, peer);
   uint32_t written = ring.written->value.load() & kStepMask;
   while (size > 0) {
     const size_t place = written % ring_bytes_;
@@ -310,7 +349,7 @@ Status ShmSegment::Send(int peer, const char* data, size_t size) {
 
 Status ShmSegment::Receive(int peer, char* data, size_t size) {
   HVDRAY_RETURN_IF_ERROR(TakePages(peer, rank_));
-  const Ring ring = RingFromTo(peer, rank_);
+  const RingOfBytes ring = RingFromTo(peer, rank_);
   uint32_t read = ring.read->value.load() & kStepMask;
   while (size > 0) {
     const size_t place = read % ring_bytes_;
@@ -369,18 +408,19 @@ Status ShmSegment::WatchPeers() {
   return {};
 }
 
+void ShmSegment::End(ShmCounter& counter) {
+  // Changes the word, so that who has read it and is about to sleep does not.
+  counter.value.fetch_or(kEnded);
+  if (counter.sleepers.load() != 0) WakeAll(counter.value);
+}
+
 void ShmSegment::EndCountersOf(int rank) {
-  const auto end = [](ShmCounter& counter) {
-    // Changes the word, so that who has read it and is about to sleep does not.
-    counter.value.fetch_or(kEnded);
-    if (counter.sleepers.load() != 0) WakeAll(counter.value);
-  };
   for (size_t phase = 0; phase < kPhases; ++phase) {
-    end(counters_[static_cast<size_t>(rank) * kPhases + phase]);
+    End(counters_[static_cast<size_t>(rank) * kPhases + phase]);
   }
   for (int peer = 0; peer < size_; ++peer) {
-    end(*RingFromTo(rank, peer).written);
-    end(*RingFromTo(peer, rank).read);
+    End(*RingFromTo(rank, peer).written);
+    End(*RingFromTo(peer, rank).read);
   }
 }
 
@@ -388,6 +428,7 @@ void ShmSegment::AbortFor(uint32_t reason) {
   uint32_t none = 0;
   (void)header_->reason.compare_exchange_strong(none, reason);
   // Also when another rank has given a reason: it may die before it has woken everybody.
+  End(*bell_);
   for (int rank = 0; rank < size_; ++rank) EndCountersOf(rank);
 }
 

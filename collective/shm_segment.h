@@ -3,9 +3,9 @@
 // of collectives: shm_communicator.cc has the algorithms, shm_meeting.h how ranks come by the
 // memory.
 //
-// The memory: a header, three counters for each rank, two for each ordered pair of ranks, kSlots
-// slots of kSlotBytes for each rank, two places of kPlaceBytes where there are two ranks, a ring of
-// bytes for each ordered pair (its pages are taken with the pair's first message).
+// The memory: a header, a bell, three counters for each rank, two for each ordered pair of ranks,
+// kSlots slots of kSlotBytes for each rank, two places of kPlaceBytes where there are two ranks, a
+// ring of bytes for each ordered pair (its pages are taken with the pair's first message).
 //
 // A counter only grows, and only its owner adds to it: what a rank has written before it posts a
 // step can be read by all who have seen that step. Steps count modulo 2^31, and a counter must not
@@ -98,6 +98,15 @@ class ShmSegment {
   /// Reads from the ring from `peer` to this rank; blocks while it is empty. Errors: as Send().
   Status Receive(int peer, char* data, size_t size);
 
+  /// Says to all ranks that `step` is wanted: a word of all, which only grows. Threads: any.
+  void Ring(uint32_t step);
+  /// Blocks until somebody has rung for `step` or a later one; false: `deadline` came first
+  /// (TimePoint::max(): there is none). Errors: kAborted.
+  Result<bool> AwaitRing(uint32_t step, TimePoint deadline);
+
+  /// How long others may take from now on; at first what Open() was told.
+  void SetTimeout(Duration timeout) { timeout_ = timeout; }
+
   /// Has all waits of all ranks end with kAborted, for ever. Threads: any.
   void Abort();
   /// Ok, or kAborted with the reason.
@@ -106,7 +115,7 @@ class ShmSegment {
  private:
   struct Header;
   std::string NameOf(int rank) const;
-  struct Ring {
+  struct RingOfBytes {
     ShmCounter* written;  ///< Bytes, modulo 2^31.
     ShmCounter* read;
     char* data;
@@ -126,9 +135,10 @@ class ShmSegment {
     return WaitLong(counter, step, peer);
   }
   Status WaitLong(ShmCounter& counter, uint32_t step, int peer);
-  Ring RingFromTo(int sender, int receiver) const;
+  RingOfBytes RingFromTo(int sender, int receiver) const;
   Status TakePages(int sender, int receiver);
   Status WatchPeers();
+  static void End(ShmCounter& counter);
   void EndCountersOf(int rank);
   void AbortFor(uint32_t reason);
 
@@ -143,6 +153,7 @@ class ShmSegment {
   std::vector<int> names_;  ///< Empty: their numbers here.
   int named_size_ = 0;
   Header* header_;
+  ShmCounter* bell_;
   ShmCounter* counters_;
   ShmCounter* ring_counters_;
   char* slots_;

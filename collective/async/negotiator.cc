@@ -184,6 +184,7 @@ Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, TimePoint n
   const int position = set.positions[static_cast<size_t>(rank)];
   if (position < 0) return Broken(rank, "is no member of its request's process set");
   const auto member = static_cast<size_t>(position);
+  if (on_arrival_) on_arrival_(rank, entry->request);
   if (entry->request.kind == RequestKind::kJoin) {
     if (set.joined[member] != nullptr) return Broken(rank, "has joined twice");
     set.joined[member] = std::move(entry);

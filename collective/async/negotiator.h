@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -79,6 +81,11 @@ class Negotiator {
   /// The time of the oldest of them; TimePoint::max() when there is none.
   TimePoint OldestSince() const;
 
+  /// Called with each request of each rank, as it comes.
+  void OnArrival(std::function<void(int rank, const Request&)> act) {
+    on_arrival_ = std::move(act);
+  }
+
   /// Global ranks of each process set.
   std::map<int, std::vector<int>> ProcessSets() const;
 
@@ -102,6 +109,7 @@ class Negotiator {
   void FinishJoins(std::vector<PlannedOperation>& ready);
   std::vector<Batch> Fuse(std::vector<PlannedOperation> ready) const;
 
+  std::function<void(int, const Request&)> on_arrival_;
   int rank_;
   int size_;
   NegotiationSettings settings_;

@@ -56,6 +56,9 @@ struct Request {
   size_t Bytes() const { return Elements() * SizeOfType(type); }
 };
 
+/// What joins are called.
+inline constexpr std::string_view kJoinName = "hvdray.join";
+
 /// Knows a group by its names, in any order.
 uint64_t GroupOf(std::vector<std::string_view> names);
 

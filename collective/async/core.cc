@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/async/core.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/text.h"
+
+namespace hvdray {
+namespace {
+
+// Others may be in a long operation; then they come. One that is stopped does not.
+constexpr std::chrono::seconds kLongestFarewell{5};
+
+Result<double> ReadNumber(const Environment& environment, const std::string& name,
+                          double fallback) {
+  const std::string text = environment.GetOr(name, "");
+  if (text.empty()) return fallback;
+  const std::optional<double> value = ParseDouble(text);
+  if (!value || !(*value >= 0 && *value <= 1e12)) {
+    return Status(ErrorCode::kSpecInvalid,
+                  fmt::format("{}={} is not a number from 0 to 1e12", name, ShownText(text)));
+  }
+  return *value;
+}
+
+int64_t Nanoseconds(double seconds) {
+  constexpr double kMost = 3e9;  // a hundred years
+  return static_cast<int64_t>(std::min(seconds, kMost) * 1e9);
+}
+
+Request RequestOf(const hvdray_request& from) {
+  Request request;
+  request.kind = static_cast<RequestKind>(from.kind);
+  request.process_set = from.process_set;
+  request.name = from.name == nullptr ? "" : from.name;
+  const bool is_data = from.kind <= HVDRAY_REDUCESCATTER;
+  request.is_on_device = is_data && from.device >= 0;
+  if (is_data) {
+    request.type = static_cast<uint8_t>(from.type);
+    request.shape.assign(from.shape, from.shape + from.dimensions);
+    request.root = from.kind == HVDRAY_BROADCAST ? from.root : 0;
+  }
+  if (from.kind == HVDRAY_ALLREDUCE || from.kind == HVDRAY_REDUCESCATTER) {
+    request.op = static_cast<uint8_t>(from.op);
+    request.prescale = from.prescale;
+    request.postscale = from.postscale;
+  }
+  switch (request.kind) {
+    case RequestKind::kAllToAll:
+      if (from.splits != nullptr) {
+        request.numbers.assign(from.splits, from.splits + from.split_count);
+      }
+      break;
+    case RequestKind::kJoin:
+      request.name = kJoinName;
+      request.sequence = from.sequence;
+      request.is_on_device = from.run != nullptr;
+      break;
+    case RequestKind::kAddProcessSet:
+      request.process_set = 0;
+      request.numbers.assign(from.ranks, from.ranks + from.rank_count);
+      break;
+    case RequestKind::kRemoveProcessSet:
+      request.process_set = 0;
+      request.numbers = {from.process_set};
+      break;
+    default:
+      break;
+  }
+  if (request.name.empty()) request.name = fmt::format("hvdray.{}", NameOf(request.kind));
+  return request;
+}
+
+}  // namespace
+
+Result<AsyncSettings> AsyncSettingsFrom(const Environment& environment) {
+  AsyncSettings settings;
+  HVDRAY_ASSIGN_OR_RETURN(const double fusion,
+                          ReadNumber(environment, "HOROVOD_FUSION_THRESHOLD",
+                                     static_cast<double>(settings.fusion_bytes)));
+  HVDRAY_ASSIGN_OR_RETURN(const double no_groups,
+                          ReadNumber(environment, "HOROVOD_DISABLE_GROUP_FUSION", 0));
+  HVDRAY_ASSIGN_OR_RETURN(const double cycle_ms, ReadNumber(environment, "HOROVOD_CYCLE_TIME", 0));
+  HVDRAY_ASSIGN_OR_RETURN(const double unchecked,
+                          ReadNumber(environment, "HOROVOD_STALL_CHECK_DISABLE", 0));
+  HVDRAY_ASSIGN_OR_RETURN(const double stall,
+                          ReadNumber(environment, "HOROVOD_STALL_CHECK_TIME_SECONDS", 60));
+  HVDRAY_ASSIGN_OR_RETURN(const double end,
+                          ReadNumber(environment, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", 0));
+  settings.fusion_bytes = static_cast<uint64_t>(fusion);
+  settings.fuses_groups = no_groups == 0 ? 1 : 0;
+  settings.cycle_ns = Nanoseconds(cycle_ms / 1000);
+  settings.stall_ns = unchecked == 0 ? Nanoseconds(stall) : 0;
+  settings.stall_shutdown_ns = unchecked == 0 ? Nanoseconds(end) : 0;
+  return settings;
+}
+
+AsyncCore::AsyncCore(CommunicatorOptions options, AsyncSettings settings)
+    : options_(std::move(options)), settings_(settings) {}
+
+Result<std::unique_ptr<AsyncCore>> AsyncCore::Make(CommunicatorOptions options,
+                                                   AsyncSettings settings) {
+  // Memory of devices is the program's affair: here it is the host's.
+  if (options.backend == Backend::kNccl) options.backend = Backend::kAuto;
+  HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, MakeCommunicator(options));
+  HVDRAY_RETURN_IF_ERROR(all->Broadcast(&settings, sizeof settings, DataType::kUint8, 0));
+  const bool is_one_host = all->backend() == "shm" || all->backend() == "single";
+  std::unique_ptr<AsyncCore> core(new AsyncCore(std::move(options), settings));
+  HVDRAY_ASSIGN_OR_RETURN(core->rounds_, Rounds::Make(core->options_, is_one_host));
+  core->executor_ =
+      std::make_unique<Executor>(core->options_, std::move(all), core->table_, core->timeline_);
+  NegotiationSettings negotiation;
+  negotiation.small_bytes = settings.small_bytes;
+  negotiation.fusion_bytes = settings.fusion_bytes;
+  negotiation.fuses_groups = settings.fuses_groups != 0;
+  core->negotiator_ =
+      std::make_unique<Negotiator>(core->options_.rank, core->options_.size, negotiation);
+  core->negotiator_->OnArrival([timeline = &core->timeline_](int rank, const Request& request) {
+    timeline->Arrived(rank, request);
+  });
+  const HeldSignals held(AllSignals());  // they are for the program's own threads
+  core->thread_ = std::thread([core = core.get()] { core->Run(); });
+  return core;
+}
+
+Status AsyncCore::Submit(std::span<const hvdray_request> requests, int64_t* handles) {
+  HVDRAY_RETURN_IF_ERROR(table_.CheckOpen());
+  std::vector<LocalOperationPtr> operations;
+  std::vector<std::string_view> names;
+  for (const hvdray_request& from : requests) {
+    HVDRAY_RETURN_IF_ERROR(executor_->Check(from));
+    if (requests.size() > 1 && (from.kind > HVDRAY_REDUCESCATTER || from.kind != requests[0].kind ||
+                                from.process_set != requests[0].process_set)) {
+      return {ErrorCode::kUsage, "a group has operations of different kinds or process sets"};
+    }
+    auto operation = std::make_shared<LocalOperation>();
+    operation->request = RequestOf(from);
+    operation->input = from.input;
+    operation->output = from.output;
+    operation->context = from.context;
+    operation->allocate = from.allocate;
+    operation->run = from.run;
+    operations.push_back(std::move(operation));
+  }
+  if (requests.size() > 1) {
+    for (const auto& operation : operations) names.push_back(operation->request.name);
+    const uint64_t group = GroupOf(names);
+    for (const auto& operation : operations) {
+      operation->request.group = group;
+      operation->request.group_size = static_cast<uint32_t>(operations.size());
+    }
+  }
+  for (const auto& operation : operations) operation->encoded = Encode(operation->request);
+  HVDRAY_ASSIGN_OR_RETURN(const uint32_t round, table_.Add(operations));
+  for (size_t i = 0; i < operations.size(); ++i) handles[i] = operations[i]->handle;
+  rounds_->Ring(round);
+  return {};
+}
+
+void AsyncCore::Shutdown() {
+  const std::lock_guard once(shutdown_mutex_);
+  if (!thread_.joinable()) return;
+  rounds_->Ring(table_.Close({ErrorCode::kAborted, "it has been shut down"}));
+  {
+    std::unique_lock lock(mutex_);
+    if (!ended_.wait_for(lock, kLongestFarewell, [this] { return has_ended_; })) {
+      rounds_->Abort();
+      executor_->Abort();
+    }
+  }
+  thread_.join();
+  (void)timeline_.Stop();
+}
+
+void AsyncCore::Run() {
+  const Status status = Loop();
+  table_.EndAll(status);
+  const std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  ended_.notify_all();
+}
+
+// Ends with the reason.
+Status AsyncCore::Loop() {
+  for (uint32_t round = 1;;) {
+    Status status;
+    const Result<bool> rung = rounds_->Await(round, NextCheck());
+    if (rung.ok()) {
+      const bool has_stalled = HasStalled(std::chrono::steady_clock::now());
+      if (!*rung && !has_stalled) continue;
+      if (*rung) Pace();
+      status = RunRound(round++, has_stalled);
+      if (status.ok()) continue;
+      if (has_left_) return status;
+    } else {
+      status = rung.status();
+    }
+    // Whoever waits for this rank is told.
+    rounds_->Abort();
+    executor_->Abort();
+    return status;
+  }
+}
+
+Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
+  const OperationTable::Drained drained = table_.Drain(round);
+  timeline_.Cycle();
+  HVDRAY_ASSIGN_OR_RETURN(
+      const std::vector<std::string> messages,
+      rounds_->Exchange(round,
+                        negotiator_->MessageOf(drained.requests, drained.is_closed, has_stalled)));
+  const std::vector<std::string_view> views(messages.begin(), messages.end());
+  HVDRAY_ASSIGN_OR_RETURN(const Plan plan,
+                          negotiator_->Round(views, std::chrono::steady_clock::now()));
+  for (const Batch& batch : plan.batches) HVDRAY_RETURN_IF_ERROR(executor_->Run(batch));
+  has_left_ = !plan.end.ok();
+  return plan.end;
+}
+
+void AsyncCore::Pace() {
+  const Duration cycle(settings_.cycle_ns);
+  if (cycle > Duration::zero()) std::this_thread::sleep_until(last_round_ + cycle);
+  last_round_ = std::chrono::steady_clock::now();
+}
+
+TimePoint AsyncCore::NextCheck() const {
+  const TimePoint oldest = negotiator_->OldestSince();
+  TimePoint next = TimePoint::max();
+  if (oldest == TimePoint::max()) return next;
+  const Duration warn(settings_.stall_ns);
+  const Duration end(settings_.stall_shutdown_ns);
+  if (warn > Duration::zero()) next = std::max(oldest, last_warning_) + warn;
+  if (end > Duration::zero()) next = std::min(next, oldest + end);
+  return next;
+}
+
+// Warns of what has waited too long; whether it is to end all.
+bool AsyncCore::HasStalled(TimePoint now) {
+  if (now < NextCheck()) return false;
+  const Duration warn(settings_.stall_ns);
+  const Duration end(settings_.stall_shutdown_ns);
+  std::map<int, std::vector<std::string>> missing;
+  for (WaitingOperation& operation : negotiator_->Waiting()) {
+    if (operation.since + warn > now) continue;
+    for (const int rank : operation.missing) missing[rank].push_back(operation.name);
+  }
+  if (warn > Duration::zero() && !missing.empty() && last_warning_ + warn <= now) {
+    last_warning_ = now;
+    std::string text = fmt::format(
+        "operations have waited more than {} s for ranks that have not "
+        "submitted them. Missing ranks:",
+        std::chrono::duration_cast<std::chrono::seconds>(warn).count());
+    for (const auto& [rank, names] : missing) {
+      text += fmt::format(" {}: [{}]", rank, fmt::join(names, ", "));
+    }
+    if (options_.rank == 0) LogMessage(LogLevel::kWarning, "stalled", text);
+  }
+  return end > Duration::zero() && negotiator_->OldestSince() + end <= now;
+}
+
+}  // namespace hvdray

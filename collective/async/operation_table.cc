@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/async/operation_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_set>
+#include <utility>
+
+namespace hvdray {
+namespace {
+
+// Of the process, whatever is made and freed in it: a late reader of an old handle finds nothing.
+std::atomic<int64_t> next_handle{1};
+
+}  // namespace
+
+OperationTable::Key OperationTable::KeyOf(int process_set, const std::string& name) {
+  return process_set == 0 ? name : fmt::format("{}{}{}", name, '\0', process_set);
+}
+
+Result<uint32_t> OperationTable::Add(std::span<const LocalOperationPtr> operations) {
+  std::vector<Key> keys;
+  std::unordered_set<std::string_view> distinct;
+  for (const LocalOperationPtr& operation : operations) {
+    keys.push_back(KeyOf(operation->request.process_set, operation->request.name));
+  }
+  const std::lock_guard lock(mutex_);
+  if (!closed_.ok()) return closed_;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!distinct.insert(keys[i]).second || in_flight_.contains(keys[i])) {
+      return Status(ErrorCode::kUsage, fmt::format("Duplicate name '{}': an operation of this name "
+                                                   "is in flight on this rank",
+                                                   operations[i]->request.name));
+    }
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const LocalOperationPtr& operation = operations[i];
+    operation->handle = next_handle++;
+    by_handle_[operation->handle] = operation;
+    queue_.push_back(operation->encoded);
+    in_flight_[std::move(keys[i])] = operation;
+  }
+  return drained_round_ + 1;
+}
+
+OperationTable::Drained OperationTable::Drain(uint32_t round) {
+  const std::lock_guard lock(mutex_);
+  drained_round_ = round;
+  return {std::exchange(queue_, {}), !closed_.ok()};
+}
+
+LocalOperationPtr OperationTable::Find(int process_set, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = in_flight_.find(KeyOf(process_set, name));
+  return found == in_flight_.end() ? nullptr : found->second;
+}
+
+void OperationTable::Finish(std::span<const LocalOperationPtr> operations, const Status& status) {
+  const std::lock_guard lock(mutex_);
+  for (const LocalOperationPtr& operation : operations) {
+    in_flight_.erase(KeyOf(operation->request.process_set, operation->request.name));
+    operation->status = status;
+    ended_.push_back(operation->handle);
+  }
+  done_.notify_all();
+}
+
+uint32_t OperationTable::Close(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (closed_.ok()) closed_ = status;
+  return drained_round_ + 1;
+}
+
+void OperationTable::EndAll(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (closed_.ok()) closed_ = status;
+  for (auto& [key, operation] : in_flight_) {
+    operation->status = status;
+    ended_.push_back(operation->handle);
+  }
+  in_flight_.clear();
+  queue_.clear();
+  done_.notify_all();
+}
+
+Status OperationTable::CheckOpen() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+int OperationTable::Poll(int64_t handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_handle_.find(handle);
+  if (found == by_handle_.end()) return -1;
+  return found->second->status.has_value() ? 1 : 0;
+}
+
+LocalOperationPtr OperationTable::Wait(int64_t handle) {
+  std::unique_lock lock(mutex_);
+  const auto found = by_handle_.find(handle);
+  if (found == by_handle_.end()) return nullptr;
+  LocalOperationPtr operation = found->second;
+  done_.wait(lock, [&] { return operation->status.has_value(); });
+  return operation;
+}
+
+void OperationTable::Release(int64_t handle) {
+  const std::lock_guard lock(mutex_);
+  by_handle_.erase(handle);
+}
+
+size_t OperationTable::Reap(std::span<int64_t> handles) {
+  const std::lock_guard lock(mutex_);
+  const size_t count = std::min(handles.size(), ended_.size());
+  std::copy_n(ended_.begin(), count, handles.begin());
+  ended_.erase(ended_.begin(), ended_.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
+}  // namespace hvdray

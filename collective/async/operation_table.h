@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// This rank's operations, from submit until their handles are forgotten.
+#ifndef HVDRAY_COLLECTIVE_ASYNC_OPERATION_TABLE_H_
+#define HVDRAY_COLLECTIVE_ASYNC_OPERATION_TABLE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/async/async.h"
+#include "collective/async/request.h"
+
+namespace hvdray {
+
+/// One operation of this rank. The library's thread alone writes the results, before it is done.
+struct LocalOperation {
+  int64_t handle = 0;
+  Request request;
+  std::string encoded;  ///< The request.
+  const void* input = nullptr;
+  void* output = nullptr;
+  void* context = nullptr;
+  void* (*allocate)(void* context, const int64_t* shape, int dimensions) = nullptr;
+  int (*run)(void* context, const hvdray_call* call) = nullptr;
+
+  std::vector<int64_t> shape;
+  std::vector<int64_t> received;
+  int last_rank = -1;
+  int process_set = 0;
+  int64_t sequence = 0;
+  std::optional<Status> status;  ///< Set when it is done; guarded by the table.
+};
+
+using LocalOperationPtr = std::shared_ptr<LocalOperation>;
+
+/// Threads: any.
+class OperationTable {
+ public:
+  /// What a round takes along.
+  struct Drained {
+    std::vector<std::string> requests;  ///< Encoded.
+    bool is_closed = false;
+  };
+
+  /// Gives them handles and queues them; all or none. Returns the round that will take them along.
+  /// Errors: kUsage for a name in flight; what Close() said.
+  Result<uint32_t> Add(std::span<const LocalOperationPtr> operations);
+  /// Takes the queue along with `round`.
+  Drained Drain(uint32_t round);
+  /// This rank's operation of that name that a round has taken along; nullptr: there is none.
+  LocalOperationPtr Find(int process_set, const std::string& name);
+  /// They have ended. The same status for all.
+  void Finish(std::span<const LocalOperationPtr> operations, const Status& status);
+
+  /// Nothing is added any more: Add() returns `status`. Returns the round that knows of it.
+  uint32_t Close(const Status& status);
+  /// Closes, and ends all that is in flight.
+  void EndAll(const Status& status);
+  Status CheckOpen() const;
+
+  /// 1, 0, or -1 for no such handle.
+  int Poll(int64_t handle) const;
+  /// Blocks until it is done. nullptr: no such handle.
+  LocalOperationPtr Wait(int64_t handle);
+  void Release(int64_t handle);
+  size_t Reap(std::span<int64_t> handles);
+
+ private:
+  using Key = std::string;
+  static Key KeyOf(int process_set, const std::string& name);
+
+  mutable std::mutex mutex_;
+  std::condition_variable done_;
+  std::unordered_map<int64_t, LocalOperationPtr> by_handle_;
+  std::unordered_map<Key, LocalOperationPtr> in_flight_;
+  std::vector<std::string> queue_;
+  std::deque<int64_t> ended_;  ///< Not yet reaped.
+  uint32_t drained_round_ = 0;
+  Status closed_;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_COLLECTIVE_ASYNC_OPERATION_TABLE_H_
