@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank of async_test.py: calls collective/async/async.h as a binding does, through ctypes.
+
+    async_program.py LIBRARY values          reduces, gathers, and says what came out
+    async_program.py LIBRARY die PHASE       rank VICTIM is killed in that phase; the others say how their operation ended
+    async_program.py LIBRARY generations N   as many lives in one process"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+
+FLOAT32 = 7
+ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN = range(7)
+ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64), ctypes.c_int)
+RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Request(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("process_set", ctypes.c_int), ("type", ctypes.c_int),
+        ("op", ctypes.c_int), ("root", ctypes.c_int), ("device", ctypes.c_int), ("prescale", ctypes.c_double),
+        ("postscale", ctypes.c_double), ("dimensions", ctypes.c_int), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("input", ctypes.c_void_p), ("output", ctypes.c_void_p), ("splits", ctypes.POINTER(ctypes.c_int64)),
+        ("split_count", ctypes.c_size_t), ("ranks", ctypes.POINTER(ctypes.c_int)), ("rank_count", ctypes.c_size_t),
+        ("sequence", ctypes.c_int64), ("context", ctypes.c_void_p), ("allocate", ALLOCATE), ("run", RUN)]
+
+
+class Rank:
+    def __init__(self, library, name="async_program"):
+        self.library = ctypes.CDLL(library)
+        self.library.hvdray_error.restype = ctypes.c_char_p
+        self.rank = int(os.environ["HOROVOD_RANK"])
+        self.async_ = ctypes.c_void_p()
+        self.kept = []
+        self.check(self.library.hvdray_async_init(name.encode(), ctypes.byref(self.async_)))
+
+    def error(self):
+        return self.library.hvdray_error().decode()
+
+    def check(self, code):
+        if code != 0:
+            sys.exit(f"{code}: {self.error()}")
+
+    def submit(self, kind, name, values, allocate=None, root=0):
+        """The error, the handle, and where the result will be."""
+        buffer = (ctypes.c_float * len(values))(*values)
+        shape = (ctypes.c_int64 * 1)(len(values))
+        result = []
+
+        def allocated(_context, dimensions, _count):
+            if allocate is not None:
+                allocate()
+            result.append((ctypes.c_float * dimensions[0])())
+            return ctypes.addressof(result[0])
+
+        has_output = kind in (ALLREDUCE, BROADCAST)
+        request = Request(
+            name=name.encode(), kind=kind, type=FLOAT32, device=-1, root=root, prescale=1, postscale=1, dimensions=1, shape=shape,
+            input=ctypes.addressof(buffer), output=ctypes.addressof(buffer) if has_output else None, allocate=ALLOCATE(allocated))
+        handle = ctypes.c_int64()
+        self.kept.append((buffer, request))
+        code = self.library.hvdray_async_submit(self.async_, ctypes.byref(request), ctypes.c_size_t(1), ctypes.byref(handle))
+        return code, handle, buffer if has_output else result
+
+    def begin(self, *words, **options):
+        code, handle, result = self.submit(*words, **options)
+        self.check(code)
+        return handle, result
+
+    def wait(self, handle):
+        return self.library.hvdray_async_wait(self.async_, handle)
+
+    def run(self, kind, name, values, **options):
+        handle, result = self.begin(kind, name, values, **options)
+        self.check(self.wait(handle))
+        return list(result) if kind in (ALLREDUCE, BROADCAST) else list(result[0])
+
+    def close(self):
+        self.library.hvdray_async_free(self.async_)
+
+
+def values(library):
+    rank = Rank(library)
+    size = int(os.environ["HOROVOD_SIZE"])
+    names = [f"tensor {i}" for i in range(40)]
+    order = names[rank.rank:] + names[:rank.rank]  # another one on each rank
+    for step in range(5):
+        begun = {name: rank.begin(ALLREDUCE, name, [step + rank.rank] * (1 << (names.index(name) % 18))) for name in order}
+        for name, (handle, result) in begun.items():
+            rank.check(rank.wait(handle))
+            assert set(result) == {size * step + size * (size - 1) / 2}, (name, result[0])
+    assert rank.run(ALLGATHER, "gather", [rank.rank] * rank.rank) == [r for r in range(size) for _ in range(r)]
+    assert rank.run(BROADCAST, "broadcast", [rank.rank], root=size - 1) == [size - 1]
+    assert rank.run(ALLTOALL, "exchange", list(range(size))) == [rank.rank] * size
+    rank.check(rank.wait(rank.begin(BARRIER, "barrier", [])[0]))
+    assert rank.run(REDUCESCATTER, "scatter", [1] * (size + 1)) == [size] * (2 if rank.rank == 0 else 1)
+    rank.close()
+    print("values are right", flush=True)
+
+
+def die(library, phase):
+    """Phases: "before" it submits, "after" it has, when others' result is "allocated" (so in the exchange of data), "joined"."""
+    victim = int(os.environ["VICTIM"])
+    me = int(os.environ["HOROVOD_RANK"])
+    death = os.environ["DEATH"]
+
+    def dies():
+        with open(death + ".new", "w") as file:
+            file.write(str(time.monotonic()))
+        os.rename(death + ".new", death)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if me == victim:
+        child = os.fork()  # hvdray would end the job for a worker that is killed
+        if child:
+            os.waitpid(child, 0)
+            return
+    rank = Rank(library)
+    rank.run(ALLREDUCE, "first", [1.0])
+    kind = ALLGATHER if phase == "allocated" else ALLREDUCE
+    if me == victim:
+        if phase == "after":
+            rank.begin(kind, "last", [1.0] * 1_000_000)
+        elif phase == "allocated":
+            handle, _ = rank.begin(kind, "last", [1.0] * 1000, allocate=dies)
+            rank.wait(handle)
+        dies()
+    # The first was done before the death, or ends with it.
+    for name, count in [("last", 1_000_000 if phase == "after" else 1000), ("one more", 1)]:
+        code, handle, _ = rank.submit(kind, name, [1.0] * count)
+        code = code or rank.wait(handle)
+        line, end = rank.error(), time.monotonic()
+        if code != 0:
+            break
+    with open(death) as file:
+        late = end - float(file.read())
+    print(f"rank {me}: after {late * 1000:.0f} ms: {code}: {line}", flush=True)
+    rank.close()
+
+
+def generations(library, count):
+    size = int(os.environ["HOROVOD_SIZE"])
+    for generation in range(int(count)):
+        rank = Rank(library, f"generation{generation}")
+        assert rank.run(ALLREDUCE, "one", [1.0]) == [size]
+        rank.close()
+    print("all generations are over", flush=True)
+
+
+if __name__ == "__main__":
+    {"values": values, "die": die, "generations": generations}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that meet by name, in processes under `hvdray run`: async_program.py does the work through the C interface."""
+
+import pathlib
+import re
+import sys
+
+import pytest
+
+from collective_ranks import NOTICED_MS
+
+PROGRAM = pathlib.Path(__file__).with_name("async_program.py")
+
+
+def go(hvdray, np, *words, **variables):
+    library = hvdray.bin_dir.parent / "collective" / "libhvdray.so.0"
+    options = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
+    return hvdray.go("-np", np, *options, "--", sys.executable, PROGRAM, library, *words, timeout=120)
+
+
+@pytest.mark.parametrize("np", [1, 2, 4])
+def test_operations_meet_by_name_in_any_order(hvdray, np):
+    result = go(hvdray, np, "values")
+    assert result.code == 0, result.text + result.errors
+    assert result.text.count("values are right") == np
+
+
+def test_a_process_has_one_life_after_the_other(hvdray):
+    result = go(hvdray, 3, "generations", 5)
+    assert result.code == 0, result.text + result.errors
+    assert result.text.count("all generations are over") == 3
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("phase", ["before", "after", "allocated"])
+def test_a_peer_that_is_killed_ends_the_operations_of_all(hvdray, tmp_path, phase, victim):
+    result = go(hvdray, 4, "die", phase, VICTIM=victim, DEATH=tmp_path / "death")
+    assert result.code == 0, result.text + result.errors
+    for rank in set(range(4)) - {victim}:
+        line = re.search(rf"rank {rank}: after (\d+) ms: (\d+): (.*)", result.text)
+        assert line, result.text + result.errors
+        assert int(line[1]) < NOTICED_MS, line[0]
+        assert line[2] == "401", line[0]
+        assert f"rank {victim} of 4 has died" in line[3], line[0]
