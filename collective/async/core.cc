@@ -183,6 +183,7 @@ void AsyncCore::Shutdown() {
 void AsyncCore::Run() {
   const Status status = Loop();
   table_.EndAll(status);
+  rounds_->Leave();
   const std::lock_guard lock(mutex_);
   has_ended_ = true;
   ended_.notify_all();
@@ -200,6 +201,7 @@ Status AsyncCore::Loop() {
       status = RunRound(round++, has_stalled);
       if (status.ok()) continue;
       if (has_left_) return status;
+      status = WhyEnded(round, std::move(status));
     } else {
       status = rung.status();
     }
@@ -208,6 +210,17 @@ Status AsyncCore::Loop() {
     executor_->Abort();
     return status;
   }
+}
+
+// An operation ends with whom it saw break first, who may only have noticed before it; rounds know
+// who has died.
+Status AsyncCore::WhyEnded(uint32_t round, Status status) {
+  constexpr std::chrono::milliseconds kNewsTravels{200};
+  constexpr uint32_t kNever = uint32_t{1} << 29;  // so many rounds ahead
+  if (status.code() != ErrorCode::kAborted) return status;
+  const Result<bool> rung =
+      rounds_->Await(round + kNever, std::chrono::steady_clock::now() + kNewsTravels);
+  return rung.ok() ? status : rung.status();
 }
 
 Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {

@@ -68,6 +68,7 @@ class AsyncCore {
   AsyncCore(CommunicatorOptions options, AsyncSettings settings);
   void Run();
   Status Loop();
+  Status WhyEnded(uint32_t round, Status status);
   Status RunRound(uint32_t round, bool has_stalled);
   bool HasStalled(TimePoint now);
   TimePoint NextCheck() const;

@@ -49,12 +49,6 @@ struct Negotiator::ProcessSet {
   int last_joined = -1;
 };
 
-bool PlannedOperation::operator==(const PlannedOperation& other) const {
-  return Encode(*request) == Encode(*other.request) && error.ToString() == other.error.ToString() &&
-         absent == other.absent && rows == other.rows && last_rank == other.last_rank &&
-         sequence == other.sequence && process_set == other.process_set;
-}
-
 Negotiator::Negotiator(int rank, int size, NegotiationSettings settings)
     : rank_(rank), size_(size), settings_(settings), known_(static_cast<size_t>(size)) {
   std::vector<int> all(static_cast<size_t>(size));
@@ -111,7 +105,7 @@ Result<Plan> Negotiator::Round(std::span<const std::string_view> messages, TimeP
   std::vector<PlannedOperation> ready = std::exchange(refused_, {});
   CollectReady(ready);
   FinishJoins(ready);
-  plan.batches = Fuse(std::move(ready));
+  plan.batches = Fuse(std::move(ready), settings_);
   return plan;
 }
 
@@ -371,37 +365,6 @@ void Negotiator::FinishJoins(std::vector<PlannedOperation>& ready) {
     set->joined.assign(set->ranks.size(), nullptr);
     set->joined_count = 0;
   }
-}
-
-std::vector<Batch> Negotiator::Fuse(std::vector<PlannedOperation> ready) const {
-  std::vector<Batch> batches;
-  struct Open {
-    size_t index;
-    size_t bytes;
-  };
-  std::vector<Open> open;
-  for (PlannedOperation& operation : ready) {
-    const Request& request = *operation.request;
-    const size_t bytes = request.Bytes();
-    const bool is_small = operation.error.ok() && request.kind == RequestKind::kAllReduce &&
-                          !request.is_on_device && bytes < settings_.small_bytes &&
-                          bytes <= settings_.fusion_bytes;
-    const auto place = std::find_if(open.begin(), open.end(), [&](const Open& each) {
-      const PlannedOperation& other = batches[each.index].front();
-      return is_small && each.bytes + bytes <= settings_.fusion_bytes &&
-             GoTogether(request, *other.request) && operation.absent == other.absent &&
-             (settings_.fuses_groups || request.group == other.request->group);
-    });
-    if (place != open.end()) {
-      place->bytes += bytes;
-      batches[place->index].push_back(std::move(operation));
-      continue;
-    }
-    if (is_small) open.push_back({batches.size(), bytes});
-    batches.emplace_back();
-    batches.back().push_back(std::move(operation));
-  }
-  return batches;
 }
 
 std::vector<WaitingOperation> Negotiator::Waiting() const {

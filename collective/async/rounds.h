@@ -35,6 +35,9 @@ class Rounds {
   /// The bytes of all ranks, in order. Blocks until all have come to this round.
   virtual Result<std::vector<std::string>> Exchange(uint32_t round, std::string_view bytes) = 0;
   virtual void Abort() = 0;
+  /// This rank comes to no more rounds, and says so at once rather than at its end. Others' rounds
+  /// that have begun go on.
+  virtual void Leave() {}
 };
 
 /// Over TCP, where ranks share no memory.

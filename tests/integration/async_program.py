@@ -118,18 +118,19 @@ def die(library, phase):
             os.waitpid(child, 0)
             return
     rank = Rank(library)
-    rank.run(ALLREDUCE, "first", [1.0])
     kind = ALLGATHER if phase == "allocated" else ALLREDUCE
+    count = 1_000_000 if phase == "after" else 1000
     if me == victim:
+        rank.run(ALLREDUCE, "first", [1.0])
         if phase == "after":
-            rank.begin(kind, "last", [1.0] * 1_000_000)
+            rank.begin(kind, "last", [1.0] * count)
         elif phase == "allocated":
-            handle, _ = rank.begin(kind, "last", [1.0] * 1000, allocate=dies)
+            handle, _ = rank.begin(kind, "last", [1.0] * count, allocate=dies)
             rank.wait(handle)
         dies()
-    # The first was done before the death, or ends with it.
-    for name, count in [("last", 1_000_000 if phase == "after" else 1000), ("one more", 1)]:
-        code, handle, _ = rank.submit(kind, name, [1.0] * count)
+    # Each was done before the death, or ends with it.
+    for what, name, elements in [(ALLREDUCE, "first", 1), (kind, "last", count), (kind, "one more", 1)]:
+        code, handle, _ = rank.submit(what, name, [1.0] * elements)
         code = code or rank.wait(handle)
         line, end = rank.error(), time.monotonic()
         if code != 0:

@@ -18,23 +18,25 @@ def go(hvdray, np, *words, **variables):
     return hvdray.go("-np", np, *options, "--", sys.executable, PROGRAM, library, *words, timeout=120)
 
 
-@pytest.mark.parametrize("np", [1, 2, 4])
-def test_operations_meet_by_name_in_any_order(hvdray, np):
-    result = go(hvdray, np, "values")
+@pytest.mark.parametrize("backend,np", [("auto", 1), ("auto", 2), ("auto", 4), ("gloo", 3), ("hierarchical", 3)])
+def test_operations_meet_by_name_in_any_order(hvdray, backend, np):
+    result = go(hvdray, np, "values", HVDRAY_COLLECTIVE=backend)
     assert result.code == 0, result.text + result.errors
     assert result.text.count("values are right") == np
 
 
-def test_a_process_has_one_life_after_the_other(hvdray):
-    result = go(hvdray, 3, "generations", 5)
+@pytest.mark.parametrize("backend", ["auto", "gloo"])
+def test_a_process_has_one_life_after_the_other(hvdray, backend):
+    result = go(hvdray, 3, "generations", 5, HVDRAY_COLLECTIVE=backend)
     assert result.code == 0, result.text + result.errors
     assert result.text.count("all generations are over") == 3
 
 
 @pytest.mark.parametrize("victim", [0, 2])
 @pytest.mark.parametrize("phase", ["before", "after", "allocated"])
-def test_a_peer_that_is_killed_ends_the_operations_of_all(hvdray, tmp_path, phase, victim):
-    result = go(hvdray, 4, "die", phase, VICTIM=victim, DEATH=tmp_path / "death")
+@pytest.mark.parametrize("backend", ["auto", "gloo"])
+def test_a_peer_that_is_killed_ends_the_operations_of_all(hvdray, tmp_path, backend, phase, victim):
+    result = go(hvdray, 4, "die", phase, VICTIM=victim, DEATH=tmp_path / "death", HVDRAY_COLLECTIVE=backend)
     assert result.code == 0, result.text + result.errors
     for rank in set(range(4)) - {victim}:
         line = re.search(rf"rank {rank}: after (\d+) ms: (\d+): (.*)", result.text)

@@ -626,11 +626,62 @@ TEST(AsyncTest, RanksThatAreMissingAreNamedAndThenAllEnds) {
     if (rank.rank == 0) {
       EXPECT_EQ(rank.Run(SumOf("lonely", {1}).Get()), 5);
     }
-    ended.arrive_and_wait();
+    while (hvdray_async_status(rank.async) == 0) std::this_thread::yield();
     EXPECT_EQ(hvdray_async_status(rank.async), 5);
+    ended.arrive_and_wait();  // nobody leaves before
   });
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("Missing ranks: 1: [lonely]"), std::string::npos) << log;
+}
+
+CommunicatorOptions OverNetwork(CommunicatorOptions options) {
+  options.backend = Backend::kGloo;
+  return options;
+}
+
+TEST(AsyncTest, RanksOfSeveralHostsMeetOverTheNetwork) {
+  OnRankThreads(3, 60s, [](const CommunicatorOptions& options) {
+    AsyncRank rank(OverNetwork(options));
+    for (int i = 0; i < 20; ++i) {
+      Sent sent = SumOf("a", Floats(static_cast<size_t>(i * i * i), 1));
+      ASSERT_EQ(rank.Run(sent.Get()), 0) << hvdray_error();
+      EXPECT_EQ(sent.in, Floats(static_cast<size_t>(i * i * i), 3));
+    }
+    // More than a connection has room for.
+    std::vector<Sent> all;
+    std::vector<hvdray_request> requests;
+    for (int i = 0; i < 100; ++i)
+      all.push_back(SumOf(std::string(60000 + static_cast<size_t>(i), 'x'), {1}));
+    for (Sent& sent : all) requests.push_back(sent.Get());
+    std::vector<int64_t> handles(requests.size());
+    ASSERT_EQ(hvdray_async_submit(rank.async, requests.data(), requests.size(), handles.data()), 0)
+        << hvdray_error();
+    for (const int64_t handle : handles) {
+      EXPECT_EQ(hvdray_async_wait(rank.async, handle), 0) << hvdray_error();
+    }
+  });
+}
+
+TEST(AsyncTest, ShutdownOverTheNetworkEndsWhatIsInFlight) {
+  for (const int leaving : {0, 2}) {
+    std::latch begun(3);
+    std::latch over(3);
+    OnRankThreads(3, 60s, [&](const CommunicatorOptions& options) {
+      AsyncRank rank(OverNetwork(options));
+      Sent sent = SumOf("a", {1});
+      int64_t handle = -1;
+      if (rank.rank != leaving) handle = rank.Begin(sent.Get());
+      begun.arrive_and_wait();
+      if (rank.rank == leaving) {
+        hvdray_async_shutdown(rank.async);
+      } else {
+        EXPECT_EQ(hvdray_async_wait(rank.async, handle), 401);
+        EXPECT_NE(std::string(hvdray_error()).find("has shut down"), std::string::npos)
+            << hvdray_error();
+      }
+      over.arrive_and_wait();
+    });
+  }
 }
 
 TEST(AsyncTest, TheTimelineHasHorovodsEvents) {
