@@ -28,7 +28,7 @@ namespace hvdray {
 namespace {
 
 constexpr const char* kHubKey = "hub";
-constexpr Duration kWordTravels = std::chrono::seconds(2);
+constexpr Duration kAnswerTravels = std::chrono::seconds(2);
 
 struct Address {
   sockaddr_storage storage{};
@@ -286,7 +286,7 @@ Result<std::unique_ptr<Rounds>> MakeNetworkRounds(const CommunicatorOptions& opt
   HVDRAY_ASSIGN_OR_RETURN(UniqueFd socket, ConnectHub(place, options.rank, options.timeout));
   auto rounds = std::make_unique<NetworkRounds>(std::move(hub), std::move(socket), options.rank,
                                                 options.size);
-  const TimePoint deadline = std::chrono::steady_clock::now() + options.timeout + kWordTravels;
+  const TimePoint deadline = std::chrono::steady_clock::now() + options.timeout + kAnswerTravels;
   HVDRAY_ASSIGN_OR_RETURN(const bool have_come, rounds->AwaitAll(deadline));
   if (!have_come) return Status(ErrorCode::kDeadlineExceeded, "not all ranks came to the rounds");
   if (options.rank == 0) HVDRAY_RETURN_IF_ERROR(store.Delete(kHubKey));
