@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's state in this process, and operations in flight: what they point to lives until they have ended."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import Any, Callable, Optional, Sequence
+
+from . import _library
+from ._library import Place, Request, Result
+from ._errors import HorovodInternalError, MismatchError
+
+library = _library.load()
+_REAPED = 256
+
+
+class Operation:
+    """What one public handle stands for: an operation, or a group of them."""
+
+    __slots__ = ("handles", "finish", "kept")
+
+    def __init__(self, finish: Callable[["Operation"], Any], kept: Any) -> None:
+        self.handles: list[int] = []
+        self.finish = finish  # makes the result, once all have ended well
+        self.kept = kept  # inputs, outputs, buffers
+
+
+class Handle(int):
+    """A number for `poll` and `synchronize`. When nobody has it any more, nobody will ask for the result."""
+
+    def __del__(self) -> None:
+        if self in _operations:
+            forget(self)
+
+
+class _State:
+    """From init() to shutdown()."""
+
+    def __init__(self, pointer: ctypes.c_void_p) -> None:
+        self.pointer = pointer
+        self.place = Place()
+        library.hvdray_async_place(pointer, ctypes.byref(self.place))
+        self.is_homogeneous = True
+
+
+_state: Optional[_State] = None
+_lock = threading.RLock()  # submit, and what it adds to _kept, is one step for reap
+_operations: dict[int, Operation] = {}  # by public handle, until synchronized or forgotten
+_kept: dict[int, Any] = {}  # by the library's handle, until reaped
+_reaped = (ctypes.c_int64 * _REAPED)()
+_inits: dict[str, int] = {}  # by generation
+
+
+def last_error() -> str:
+    return str(library.hvdray_error().decode(errors="replace"))
+
+
+def state() -> _State:
+    if _state is None:
+        raise ValueError("Horovod has not been initialized; use hvd.init().")
+    return _state
+
+
+def is_initialized() -> bool:
+    return _state is not None
+
+
+def rank() -> int:
+    return int(state().place.rank)
+
+
+def size() -> int:
+    return int(state().place.size)
+
+
+def start() -> None:
+    """Meets the other ranks. Blocks."""
+    global _state
+    generation = os.environ.get("HVDRAY_GENERATION", "")
+    again = _inits.get(generation, 0)
+    name = f"torch.{again}" if again else "torch"
+    pointer = ctypes.c_void_p()
+    if library.hvdray_async_init(name.encode(), ctypes.byref(pointer)) != 0:
+        raise HorovodInternalError(last_error())
+    _inits[generation] = again + 1
+    _state = _State(pointer)
+
+
+def stop() -> None:
+    """Ends what is in flight, here and on the others. Handles of this life are unknown from now on."""
+    global _state
+    ended, _state = _state, None
+    if ended is None:
+        return
+    library.hvdray_async_shutdown(ended.pointer)
+    library.hvdray_async_free(ended.pointer)
+    with _lock:
+        _operations.clear()
+        _kept.clear()
+
+
+def _after_fork() -> None:
+    """The child has no thread of the library: it is as if init() had never been called."""
+    global _state, _lock
+    _state = None
+    _lock = threading.RLock()
+    _operations.clear()
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def submit(requests: Any, count: int, operation: Operation) -> Handle:
+    """Begins an operation, or a group of them. Raises what is wrong with it on this rank."""
+    current = state()
+    handles = (ctypes.c_int64 * count)()
+    with _lock:
+        code = library.hvdray_async_submit(current.pointer, requests, count, handles)
+        if code == 0:
+            operation.handles = list(handles)
+            for handle in handles:
+                _kept[handle] = operation.kept
+            _operations[handles[0]] = operation
+    if code != 0:
+        raise _refusal(code)
+    if handles[0] % 64 == 0:
+        reap()
+    return Handle(handles[0])
+
+
+def _refusal(code: int) -> Exception:
+    if code == _library.BAD_ARGUMENT:
+        return ValueError(last_error())
+    if code == _library.NOT_SUPPORTED:
+        return NotImplementedError(last_error())
+    return HorovodInternalError(last_error())
+
+
+def reap() -> None:
+    """Lets go what belongs to operations that have ended."""
+    if _state is None:
+        return
+    with _lock:
+        count = _REAPED
+        while count == _REAPED:
+            count = library.hvdray_async_reap(_state.pointer, _reaped, _REAPED)
+            for handle in _reaped[:count]:
+                _kept.pop(handle, None)
+
+
+def poll(handle: int) -> bool:
+    operation = _operations.get(handle)
+    if operation is None:
+        raise ValueError(f"Handle {handle} was not created or has been cleared.")
+    pointer = state().pointer
+    return all(library.hvdray_async_poll(pointer, one) != 0 for one in operation.handles)
+
+
+def wait(handle: int) -> Any:
+    """Blocks until it has ended; the result. The handle is used up then."""
+    operation = _operations.get(handle)
+    if operation is None:
+        raise ValueError(f"Handle {handle} was not created or has been cleared.")
+    pointer = state().pointer
+    failed = None
+    for one in operation.handles:
+        code = library.hvdray_async_wait(pointer, one)
+        if code != 0 and failed is None:
+            failed = (MismatchError if code == _library.BAD_ARGUMENT else HorovodInternalError)(last_error())
+    try:
+        if failed is not None:
+            raise failed
+        return operation.finish(operation)
+    finally:
+        forget(handle)
+        for one in operation.handles:
+            _kept.pop(one, None)
+
+
+def forget(handle: int) -> None:
+    operation = _operations.pop(handle, None)
+    current = _state
+    if operation is not None and current is not None:
+        for one in operation.handles:
+            library.hvdray_async_release(current.pointer, one)
+
+
+def result_of(handle: int) -> Result:
+    """Of an operation that has ended well; its pointers are good until it is forgotten."""
+    result = Result()
+    if library.hvdray_async_result(state().pointer, handle, ctypes.byref(result)) != 0:
+        raise HorovodInternalError(last_error())
+    return result
+
+
+def process_sets() -> list[int]:
+    pointer = state().pointer
+    count = library.hvdray_async_process_sets(pointer, None, 0)
+    numbers = (ctypes.c_int * count)()
+    count = min(count, library.hvdray_async_process_sets(pointer, numbers, count))
+    return numbers[:count]
+
+
+def ranks_of(process_set: int) -> list[int]:
+    pointer = state().pointer
+    count = library.hvdray_async_process_set_ranks(pointer, process_set, None, 0)
+    if count < 0:
+        raise ValueError("Process set does not exist or has not been registered.")
+    ranks = (ctypes.c_int * count)()
+    library.hvdray_async_process_set_ranks(pointer, process_set, ranks, count)
+    return list(ranks)
+
+
+def check_dynamic_sets(doing: str) -> None:
+    """Horovod wants to be told beforehand, so a script that runs under it has to do so."""
+    state()
+    if os.environ.get("HOROVOD_DYNAMIC_PROCESS_SETS", "").lower() not in ("1", "true", "yes"):
+        raise ValueError(
+            f"Set HOROVOD_DYNAMIC_PROCESS_SETS=1 to allow {doing} process sets after Horovod initialization."
+        )
+
+
+def change_sets(add: Optional[Sequence[int]] = None, remove: int = 0) -> int:
+    """Adds or removes a set, together with all other ranks; its number."""
+    ranks = (ctypes.c_int * len(add or ()))(*(add or ()))
+    request = Request(kind=_library.REMOVE_SET if add is None else _library.ADD_SET, process_set=remove, device=-1)
+    request.prescale = request.postscale = 1.0
+    request.ranks = ranks
+    request.rank_count = len(ranks)
+    operation = Operation(lambda ended: int(result_of(ended.handles[0]).process_set), ranks)
+    return int(wait(submit(ctypes.byref(request), 1, operation)))

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From tensors to requests of the library."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import itertools
+import weakref
+from typing import Any, Callable, Optional, Sequence, Union
+
+import torch
+
+from . import _core, _library
+from ._core import Handle, Operation
+from ._library import Request
+from .process_sets import ProcessSet
+
+# Horovod's numbers: scripts print and compare them. Beside each the library's.
+Average, Sum, Adasum, Min, Max, Product = range(6)
+_OPS = {Average: 1, Sum: 0, Adasum: 100, Min: 2, Max: 3, Product: 4}
+_TYPES = {
+    torch.int8: 0, torch.int16: 1, torch.int32: 2, torch.int64: 3, torch.uint8: 4, torch.float16: 5, torch.bfloat16: 6,
+    torch.float32: 7, torch.float64: 8, torch.bool: 9,
+}
+
+Pair = tuple[torch.Tensor, Optional[torch.Tensor]]  # what goes; where the result goes, None: it is made
+_next_unnamed: dict[str, int] = collections.defaultdict(int)  # by kind
+_least_unnamed = 0
+
+
+def name_of(kind: str, name: Optional[str]) -> str:
+    """Operations of different kinds may have the same name; those without one count."""
+    if name is None:
+        number = max(_next_unnamed[kind], _least_unnamed)
+        _next_unnamed[kind] = number + 1
+        name = f"noname.{number}"
+    return f"{kind}.{name}"
+
+
+def counted() -> int:
+    """How many operations without a name there were, of the kind that had the most."""
+    return max(_next_unnamed.values(), default=0)
+
+
+def count_on(number: int) -> None:
+    """As all ranks do after a join, since some have done more operations than others. 0: after init()."""
+    global _least_unnamed
+    _least_unnamed = number
+    _next_unnamed.clear()
+
+
+def check(tensor: Any) -> int:
+    """The type's number. Raises for what no operation can take."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"a tensor is wanted, not {type(tensor).__name__}")
+    number = _TYPES.get(tensor.dtype)
+    if number is None or tensor.layout is not torch.strided or tensor.device.type == "meta":
+        what = f"{tensor.dtype} ({tensor.layout}, {tensor.device.type})"
+        raise ValueError(f"Tensor type {what} is not supported.")
+    if not tensor.is_contiguous():
+        raise ValueError("Tensor is required to be contiguous.")
+    return number
+
+
+def op_number(op: int) -> int:
+    try:
+        return _OPS[op]
+    except (KeyError, TypeError):
+        raise ValueError(f"op: {op!r} is none of Average, Sum, Adasum, Min, Max, Product") from None
+
+
+def splits_of(splits: Union[torch.Tensor, Sequence[int]]) -> Any:
+    values = splits.tolist() if isinstance(splits, torch.Tensor) else list(splits)
+    if any(type(value) is not int for value in values):
+        raise ValueError("splits are whole numbers, one for each rank")
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.device.type == "cpu" else tensor.detach().cpu()
+
+
+class _Outputs:
+    """Where the results of an operation or group go."""
+
+    def __init__(self) -> None:
+        self.results: list[Any] = []
+        self.hosts: list[Any] = []  # the same, or a copy of what another device has
+        self.later: dict[int, tuple[int, torch.dtype, torch.device]] = {}  # by context
+
+    def add(self, request: Request, tensor: torch.Tensor, host: torch.Tensor, output: Optional[torch.Tensor]) -> None:
+        if output is not None:
+            self.hosts.append(host if output is tensor else _on_host(output))
+            request.output = self.hosts[-1].data_ptr()
+        else:
+            self.hosts.append(None)
+            request.context = context = next(_contexts)
+            request.allocate = _allocate
+            self.later[context] = (len(self.results), tensor.dtype, tensor.device)
+            _by_context[context] = self
+        self.results.append(output)
+
+    def allocate(self, context: int, shape: tuple[int, ...]) -> int:
+        index, dtype, device = self.later[context]
+        self.hosts[index] = host = torch.empty(shape, dtype=dtype)
+        self.results[index] = host if device.type == "cpu" else torch.empty(shape, dtype=dtype, device=device)
+        return host.data_ptr()
+
+    def take(self, index: int) -> torch.Tensor:
+        result, host = self.results[index], self.hosts[index]
+        if result is not host:
+            with torch.no_grad():
+                result.copy_(host)
+        return result
+
+
+_by_context: weakref.WeakValueDictionary[int, _Outputs] = weakref.WeakValueDictionary()
+_contexts = itertools.count(1)
+
+
+@_library.ALLOCATE
+def _allocate(context: int, shape: Any, dimensions: int) -> Optional[int]:
+    """Called from the library's thread. What it raises is printed, and the operation fails for lack of memory."""
+    return _by_context[context].allocate(context, tuple(shape[:dimensions])) or None
+
+
+def begin(
+    kind: int, name: str, pairs: Sequence[Pair], process_set: ProcessSet, is_group: bool = False,
+    finish: Optional[Callable[[Operation, Any], Any]] = None, **fields: Any,
+) -> Handle:
+    """Begins an operation, or a group of them, whose result is a list. `finish` makes another result of it."""
+    if not pairs:
+        raise ValueError("a group of no tensors")
+    requests = (Request * len(pairs))()
+    inputs, outputs = [], _Outputs()
+    for index, (tensor, output) in enumerate(pairs):
+        request = requests[index]
+        request.type = check(tensor)
+        request.name = (f"{name}_{index + 1}of{len(pairs)}" if is_group else name).encode()
+        request.dimensions = tensor.dim()
+        request.shape = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
+        host = _on_host(tensor)
+        request.input = host.data_ptr()
+        inputs.append(host)
+        outputs.add(request, tensor, host, output)
+    _fill(requests, kind, process_set, fields)
+
+    def end(operation: Operation) -> Any:
+        result = [outputs.take(index) for index in range(len(pairs))] if is_group else outputs.take(0)
+        return result if finish is None else finish(operation, result)
+
+    return _core.submit(requests, len(pairs), Operation(end, (inputs, outputs)))
+
+
+def begin_bare(kind: int, process_set: ProcessSet, finish: Callable[[Operation], Any], **fields: Any) -> Handle:
+    """Begins an operation without a tensor."""
+    requests = (Request * 1)()
+    _fill(requests, kind, process_set, fields)
+    return _core.submit(requests, 1, Operation(finish, None))
+
+
+def _fill(requests: Any, kind: int, process_set: ProcessSet, fields: dict[str, Any]) -> None:
+    if process_set.process_set_id is None:
+        raise ValueError(f"{process_set} is not registered, or has been removed")
+    for request in requests:
+        request.kind = kind
+        request.process_set = process_set.process_set_id
+        request.device = -1
+        request.prescale = request.postscale = 1.0
+        for field, value in fields.items():
+            setattr(request, field, value)
+
+
+class Repeated:
+    """An allreduce in place that comes again each step: only where the tensor lies changes."""
+
+    def __init__(self, tensor: torch.Tensor, name: str, process_set: ProcessSet, **fields: Any) -> None:
+        self._requests = (Request * 1)()
+        self._request = self._requests[0]
+        self._request.name = name.encode()
+        self._request.type = check(tensor)
+        self._request.dimensions = tensor.dim()
+        self._request.shape = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
+        _fill(self._requests, _library.ALLREDUCE, process_set, fields)
+        self._shape, self._dtype = tensor.shape, tensor.dtype
+
+    def fits(self, tensor: torch.Tensor) -> bool:
+        return tensor.dtype is self._dtype and tensor.shape == self._shape
+
+    def begin(self, tensor: torch.Tensor) -> Handle:
+        """`tensor`, in memory of the host and contiguous, fits."""
+        self._request.input = self._request.output = tensor.data_ptr()
+        return _core.submit(self._requests, 1, Operation(_nothing, tensor))
+
+
+def _nothing(_: Operation) -> None:
+    """The result lies in the tensor."""

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An optimizer that reduces gradients over all ranks while the backward pass still computes."""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+import weakref
+from contextlib import contextmanager
+from typing import Any, Iterable, Iterator, Optional, Sequence, Type, Union
+
+import torch
+from torch.autograd.function import BackwardCFunction
+
+from . import _core, _place
+from .compression import CastCompressor, Compression, Compressor
+from .functions import broadcast_object
+from ._operations import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async, synchronize
+from ._core import Handle
+from ._requests import Adasum, Average, Repeated, name_of, op_number
+from .process_sets import ProcessSet, global_process_set
+
+_IN_FUNCTION = getattr(BackwardCFunction.apply, "__code__", None)
+
+
+def _is_nested() -> bool:
+    """Whether a hook runs in a backward pass within another's: what reentrant checkpointing makes. The gradient may not be
+    complete then."""
+    frame: Optional[types.FrameType] = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is _IN_FUNCTION:
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _Gradient:
+    """A parameter's gradient, from one step to the next."""
+
+    __slots__ = ("parameter", "name", "group", "passes_left", "is_ready", "sent", "request")
+
+    def __init__(self, parameter: torch.Tensor, name: str) -> None:
+        self.parameter = parameter
+        self.name = name
+        self.group: Optional[_Group] = None
+        self.passes_left = 1
+        self.is_ready = False  # for its group
+        self.request: Optional[Repeated] = None
+        self.sent: Optional[tuple[Any, torch.Tensor, Any]] = None  # handle, what travels, the compressor's context
+
+    def whole(self) -> torch.Tensor:
+        if self.parameter.grad is None:
+            self.parameter.grad = torch.zeros_like(self.parameter)
+        return self.parameter.grad
+
+
+class _Group:
+    """Gradients that are reduced as one operation."""
+
+    def __init__(self, members: list[_Gradient]) -> None:
+        self.members = members
+        for member in members:
+            member.group = self
+
+
+class _Distributed:
+    """Comes before the user's class of optimizer in the order of methods."""
+
+    param_groups: list[dict[str, Any]]
+
+    def _hvd_begin(
+        self, named: Optional[Iterable[tuple[str, Any]]], compression: Type[Compressor], passes: int, op: int,
+        predivide: float, groups: Any, sparse_as_dense: bool, process_set: ProcessSet,
+    ) -> None:
+        self._compression = compression
+        self.backward_passes_per_step = passes
+        self.op = op
+        self.gradient_predivide_factor = predivide
+        self.sparse_as_dense = sparse_as_dense
+        self.process_set = process_set
+        self._gradients: dict[torch.Tensor, _Gradient] = {}
+        self._nodes: list[Any] = []
+        self._groups = groups
+        self._synchronized = False
+        self._should_synchronize = True
+        self._is_eager = False  # until a step has shown that no backward pass is nested
+        self._was_nested = False
+        self._fired = False
+        self._parameter_names = names = _names_of(self.param_groups, named)
+        _check_groups(groups)
+        if not process_set.included() or (_core.size() == 1 and not _place.is_elastic()):
+            return
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self._adopt(parameter, names[parameter])
+        if groups is not None:
+            self._make_groups(groups)
+
+    def _adopt(self, parameter: torch.Tensor, name: str) -> None:
+        if not parameter.requires_grad or parameter in self._gradients:
+            return
+        gradient = self._gradients[parameter] = _Gradient(parameter, name)
+        gradient.passes_left = self.backward_passes_per_step
+        owner = weakref.ref(self)  # a parameter often outlives its optimizers
+
+        def hook(*_: Any) -> None:
+            optimizer = owner()
+            if optimizer is not None:
+                optimizer._on_gradient(gradient)
+
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            weakref.finalize(self, parameter.register_post_accumulate_grad_hook(hook).remove)
+        else:  # torch < 2.1: the node that accumulates has hooks, and lives as long as somebody has it
+            function: Any = parameter.expand_as(parameter).grad_fn
+            node = function.next_functions[0][0]
+            node.register_hook(hook)
+            self._nodes.append(node)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        if self.__dict__.get("_gradients"):
+            number = len(self.param_groups) - 1
+            for index, parameter in enumerate(self.param_groups[-1]["params"]):
+                self._adopt(parameter, f"allreduce.noname.{number}.{index}")
+
+    def _make_groups(self, groups: Union[int, list[list[torch.Tensor]]]) -> None:
+        if isinstance(groups, list):
+            for tensors in groups:
+                members = [self._gradients[tensor] for tensor in tensors if tensor in self._gradients]
+                if members:
+                    _Group(members)
+        elif groups > 0:
+            # All ranks cut the list at the same places, also if their lists are not in the same order.
+            order = broadcast_object([g.name for g in self._gradients.values()], process_set=self.process_set,
+                                     root_rank=min(self.process_set.ranks or [0]))
+            places = {name: place for place, name in enumerate(order)}
+            ordered = sorted(self._gradients.values(), key=lambda gradient: places[gradient.name])
+            size, more = divmod(len(ordered), groups)
+            cuts = [index * size + min(index, more) for index in range(groups + 1)]
+            for begin, end in zip(cuts, cuts[1:]):
+                if begin < end:
+                    _Group(ordered[begin:end])
+
+    def _on_gradient(self, gradient: _Gradient) -> None:
+        self._fired = True
+        if _is_nested():
+            self._was_nested = True
+            self._is_eager = False
+            if gradient.sent is None:
+                return
+        if gradient.passes_left <= 0:
+            raise AssertionError(
+                "Gradients were computed more than backward_passes_per_step times before call to step(). Increase "
+                "backward_passes_per_step to accumulate gradients locally."
+            )
+        gradient.passes_left -= 1
+        if gradient.passes_left == 0 and self._is_eager:
+            self._send(gradient)
+
+    def _send(self, gradient: _Gradient) -> None:
+        group = gradient.group
+        if group is None:
+            self._send_one(gradient)
+            return
+        gradient.is_ready = True
+        if all(member.is_ready for member in group.members):
+            self._send_group(group)
+
+    def _send_one(self, gradient: _Gradient) -> None:
+        tensor = gradient.whole()
+        if tensor.is_sparse:
+            if not self.sparse_as_dense:
+                handle = sparse_allreduce_async(tensor, gradient.name, self.op, self.process_set)
+                gradient.sent = (handle, tensor, None)
+                return
+            tensor = tensor.to_dense()
+        small, context = self._compression.compress(tensor)
+        small = small.contiguous()
+        gradient.sent = (self._reduce(gradient, small), small, context)
+
+    def _reduce(self, gradient: _Gradient, tensor: torch.Tensor) -> Handle:
+        if tensor.device.type != "cpu":
+            return allreduce_async_(tensor, None, gradient.name, self.op, *self._factors(), self.process_set)
+        if gradient.request is None or not gradient.request.fits(tensor):
+            before, behind = self._factors()
+            gradient.request = Repeated(tensor, name_of("allreduce", gradient.name), self.process_set,
+                                        op=op_number(self.op), prescale=before, postscale=behind)
+        return gradient.request.begin(tensor)
+
+    def _send_group(self, group: _Group) -> None:
+        members = [member for member in group.members if not member.whole().is_sparse]
+        pairs = [self._compression.compress(member.whole()) for member in members]
+        tensors = [small.contiguous() for small, _ in pairs]
+        if tensors:
+            handle = grouped_allreduce_async_(tensors, None, members[0].name, self.op, *self._factors(),
+                                              self.process_set)
+            for member, tensor, (_, context) in zip(members, tensors, pairs):
+                member.sent = (handle, tensor, context)
+        for member in group.members:
+            member.is_ready = False
+            if member.sent is None:
+                self._send_one(member)
+
+    def _factors(self) -> tuple[float, float]:
+        """One half of the division before the sum, the other behind it."""
+        if self.op != Average:
+            return 1.0, 1.0
+        return 1.0 / self.gradient_predivide_factor, self.gradient_predivide_factor
+
+    def synchronize(self) -> None:
+        """Reduces what hasn't been yet, of unused parameters zeros, and waits for all."""
+        gradients = self._gradients.values()
+        for gradient in gradients:
+            if gradient.sent is None and not gradient.is_ready:
+                self._send(gradient)
+        waited: set[Any] = set()
+        for gradient in gradients:
+            self._receive(gradient, waited)
+        self._is_eager = (self._is_eager or self._fired) and not self._was_nested
+        self._fired = False
+        self._synchronized = True
+
+    def _receive(self, gradient: _Gradient, waited: set[Any]) -> None:
+        assert gradient.sent is not None
+        handle, tensor, context = gradient.sent
+        gradient.sent = None
+        gradient.passes_left = self.backward_passes_per_step
+        if callable(handle):
+            with torch.no_grad():
+                gradient.whole().zero_().add_(handle())
+            return
+        if handle not in waited:
+            waited.add(handle)
+            synchronize(handle)
+        own = gradient.whole()
+        if own is tensor:
+            return
+        with torch.no_grad():
+            is_cast = issubclass(self._compression, CastCompressor)
+            arrived = tensor if is_cast else self._compression.decompress(tensor, context)
+            if own.is_sparse:
+                own.zero_().add_(arrived.to(own.dtype).to_sparse())
+            else:
+                own.copy_(arrived)
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        self.backward_passes_per_step = passes
+        for gradient in self._gradients.values():
+            gradient.passes_left = passes
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """For a step() behind one's own synchronize(), as where gradients are clipped between the two."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def step(self, closure: Any = None) -> Any:
+        if self._should_synchronize:
+            if self._synchronized:
+                warnings.warn(
+                    "optimizer.step() called without optimizer.skip_synchronize() context after "
+                    "optimizer.synchronize(): the gradients are reduced a second time.",
+                    stacklevel=2,
+                )
+            self.synchronize()
+        self._synchronized = False
+        return super().step(closure)
+
+    def step_alone(self) -> None:
+        """With this rank's gradients."""
+        super().step()
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> Any:
+        if self._fired:
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
+                "optimizer.synchronize(). This is prohibited as it can cause a race condition."
+            )
+        return super().zero_grad(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Also forgets what is in flight, as a new generation does."""
+        for gradient in self._gradients.values():
+            gradient.sent = gradient.request = None
+            gradient.is_ready = False
+            gradient.passes_left = self.backward_passes_per_step
+        self._fired = False
+        self._synchronized = False
+        self._should_synchronize = True
+        return super().load_state_dict(*args, **kwargs)
+
+
+def _names_of(param_groups: Sequence[dict[str, Any]], named: Optional[Iterable[Any]]) -> dict[torch.Tensor, str]:
+    parameters = [parameter for group in param_groups for parameter in group["params"]]
+    if named is None:
+        return {
+            parameter: f"allreduce.noname.{number}.{index}"
+            for number, group in enumerate(param_groups)
+            for index, parameter in enumerate(group["params"])
+        }
+    pairs = list(named)
+    if any(not isinstance(pair, tuple) for pair in pairs):
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
+            "model.named_parameters()."
+        )
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise ValueError(f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(twice)}")
+    by_parameter = {parameter: name for name, parameter in pairs}
+    missing = sum(parameter not in by_parameter for parameter in parameters)
+    if missing:
+        raise ValueError(
+            f"named_parameters was specified, but one or more model parameters were not named: {missing} of "
+            f"{len(parameters)}"
+        )
+    return by_parameter
+
+
+def _check_groups(groups: Any) -> None:
+    if groups is None or (isinstance(groups, int) and groups >= 0):
+        return
+    if not isinstance(groups, list):
+        raise ValueError("groups should be a non-negative integer or a list of list of torch.Tensor.")
+    tensors = [tensor for group in groups for tensor in group]
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+        raise ValueError("groups must consist of torch.Tensor.")
+    if len({id(tensor) for tensor in tensors}) < len(tensors):
+        raise ValueError("A parameter can only appear once in groups.")
+
+
+def DistributedOptimizer(
+    optimizer: torch.optim.Optimizer, named_parameters: Optional[Iterable[tuple[str, Any]]] = None,
+    compression: Type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: int = Average,
+    gradient_predivide_factor: float = 1.0, num_groups: int = 0, groups: Any = None, sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """The optimizer with gradients of all ranks: its class, parameters and state, reduced during the backward pass.
+
+    named_parameters: names by which the ranks' gradients meet; without them by their number.
+    backward_passes_per_step: backward passes that are added up before they are reduced.
+    gradient_predivide_factor: of an average, what is divided by before the sum.
+    groups: how many groups of gradients are reduced as one each, or the groups as lists of parameters.
+    sparse_as_dense: reduce sparse gradients as dense ones.
+    """
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise ValueError("gradient_predivide_factor not supported with op != Average")
+    if num_groups != 0:
+        warnings.warn("Parameter `num_groups` has been replaced by `groups`", DeprecationWarning, stacklevel=2)
+        groups = num_groups if groups is None else groups
+    if backward_passes_per_step <= 0:
+        raise ValueError("backward_passes_per_step must be > 0")
+    if op == Adasum and _core.size() > 1:
+        raise NotImplementedError("Adasum needs Horovod with MPI or NCCL; use Average or Sum")
+    cls = type(optimizer).__name__
+    distributed: Any = type(cls, (_Distributed, type(optimizer)), {"__module__": __name__})
+    made = distributed.__new__(distributed)
+    # A scheduler may have put its own step() into the object; it would go round ours.
+    made.__dict__.update((key, value) for key, value in vars(optimizer).items() if key not in ("step", "zero_grad"))
+    made._hvd_begin(named_parameters, compression, backward_passes_per_step, op, gradient_predivide_factor, groups,
+                    sparse_as_dense, process_set)
+    return made
