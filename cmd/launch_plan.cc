@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "cluster/discovery_script.h"
 #include "cluster/this_machine.h"
+#include "cmd/builtin_horovod.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
 #include "launcher/engine/generation_start.h"
@@ -246,6 +247,7 @@ Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
 
 Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown) {
   HVDRAY_RETURN_IF_ERROR(CheckOptionsOfRun(plan.spec));
+  HVDRAY_RETURN_IF_ERROR(FindBuiltinHorovod(plan.spec, OwnPath(), plan.environment));
   if (is_shown) HVDRAY_RETURN_IF_ERROR(LearnHosts(plan.spec, &SayDiscovery));
   if (is_shown || !plan.spec.is_elastic()) {
     HVDRAY_RETURN_IF_ERROR(Place(plan));

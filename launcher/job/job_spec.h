@@ -60,6 +60,8 @@ enum class PlanFormat : uint8_t { kText, kJson };
 enum class RayStrategy : uint8_t { kAuto, kPack, kSpread, kStrictPack, kStrictSpread };
 /// Where a cluster file's slots come from. kAuto: from its Ray if that answers, else over SSH.
 enum class JobBackend : uint8_t { kAuto, kRay, kSsh };
+/// What `import horovod` finds in a worker.
+enum class HorovodChoice : uint8_t { kInstalled, kBuiltin };
 /// Which GPUs a worker sees: all that the job has on the host (Horovod's rule), or only its own.
 enum class GpuChoice : uint8_t { kHost, kRank };
 
@@ -110,6 +112,7 @@ struct JobSpec {
   Setting<std::optional<int>> omp_threads{0};  ///< --omp-threads. 0: a share; nullopt: inherit.
   Setting<bool> has_channel;                   ///< --channel: docs/channel.md
   Setting<std::vector<std::string>> preload;   ///< --preload: docs/preload.md. Empty: cold.
+  Setting<HorovodChoice> horovod;              ///< --horovod: docs/torch.md
 
   // Where, and how many.
   Setting<int> np;                             ///< -np. Range [1, 65536].
@@ -199,6 +202,10 @@ struct JobSpec {
 
 /// The origin of a setting that follows from the job's being elastic.
 inline constexpr std::string_view kElasticOrigin = "elastic job";
+
+/// With --horovod builtin, of the launcher's environment: the directory whose `horovod` is ours.
+/// Beside it is HVDRAY_LIBRARY, which workers get, too.
+inline constexpr const char* kBuiltinHorovod = "HVDRAY_BUILTIN_HOROVOD";
 
 /// The environment of every worker of `spec` on a host, before the variables of its slot: the
 /// launcher's less what is dropped, then tunables, then -x. `is_local`: the worker runs on this

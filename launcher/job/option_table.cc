@@ -72,6 +72,10 @@ constexpr OptionRow kRows[] = {
      .value_name = "MODULE,...|auto", .group = Group::kJob,
      .help = "Import these modules once a host and fork the workers from there, restarts included; the command must "
              "be Python. auto: the installed modules that its script imports. Repeatable."},
+    {.id = Id::kHorovod, .name = "horovod", .spellings = "--horovod", .type = Type::kChoice,
+     .value_name = "installed|builtin", .default_text = "installed", .group = Group::kJob,
+     .help = "Which Horovod workers import. builtin: hvdray's own horovod.torch, for which hvdray has to be installed at "
+             "the same place on all hosts."},
 
     {.id = Id::kNumProc, .name = "num-proc", .spellings = "-np --num-proc +--np",
      .type = Type::kInt, .value_name = "N", .min = 1, .max = 65536,

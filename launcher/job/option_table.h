@@ -17,7 +17,7 @@ namespace hvdray {
 // clang-format off
 enum class OptionId : uint8_t {
   kHelp, kVersion, kCheckBuild,
-  kJobFile, kEnv, kCleanEnv, kKeepRankVariables, kCwd, kSync, kTorchEnv, kOmpThreads, kChannel, kPreload,
+  kJobFile, kEnv, kCleanEnv, kKeepRankVariables, kCwd, kSync, kTorchEnv, kOmpThreads, kChannel, kPreload, kHorovod,
   kNumProc, kHosts, kHostfile, kCluster, kSlotsPerHost, kDisableCache,
   kHostDiscoveryScript, kMinNp, kMaxNp, kElasticTimeout, kResetLimit, kBlacklistCooldownRange,
   kElasticMode, kJoin, kSuccess, kDiscoveryInterval, kDiscoveryTimeout, kStragglerTimeout, kSettle, kBreakConnections,

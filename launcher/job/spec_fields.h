@@ -48,7 +48,7 @@ template <typename Spec, typename Visitor>
 void ForEachSpecField(Spec& spec, Visitor&& visit) {
   // clang-format off
   auto& [command, working_directory, sync, env, is_clean_env, keeps_rank_variables, is_torch_env,
-         omp_threads, has_channel, preload, np, hosts, min_np, max_np, host_discovery_script, are_hosts_told, slots_per_host, hostfile,
+         omp_threads, has_channel, preload, horovod, np, hosts, min_np, max_np, host_discovery_script, are_hosts_told, slots_per_host, hostfile,
          job_file,
          config_file, cluster_file, network_interfaces,
          start_timeout, elastic_timeout, grace, timeout, heartbeat_timeout, kv_hold,
@@ -73,6 +73,7 @@ void ForEachSpecField(Spec& spec, Visitor&& visit) {
   visit("omp_threads", OptionId::kOmpThreads, omp_threads);
   visit("has_channel", OptionId::kChannel, has_channel);
   visit("preload", OptionId::kPreload, preload);
+  visit("horovod", OptionId::kHorovod, horovod);
   visit("np", OptionId::kNumProc, np);
   visit("hosts", OptionId::kHosts, hosts);
   visit("hostfile", OptionId::kHostfile, hostfile);

@@ -40,6 +40,8 @@ constexpr std::string_view kWords<RayStrategy>[] = {"auto", "pack", "spread", "s
 template <>
 constexpr std::string_view kWords<JobBackend>[] = {"auto", "ray", "ssh"};
 template <>
+constexpr std::string_view kWords<HorovodChoice>[] = {"installed", "builtin"};
+template <>
 constexpr std::string_view kWords<GpuChoice>[] = {"host", "rank"};
 
 // What a setting may hold beside plain values and lists of them.

@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 12> kPlaceInHorovod = {"HOROVOD_HOSTNAME"
                                                               "HOROVOD_CPU_OPERATIONS"};
 
 // Read by collective/ in the workers.
-constexpr std::array<std::string_view, 3> kOfCollectives = {
-    "HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES", "HVDRAY_COLLECTIVE_TABLE"};
+constexpr std::array<std::string_view, 4> kOfCollectives = {
+    "HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES", "HVDRAY_COLLECTIVE_TABLE", "HVDRAY_LIBRARY"};
 
 // Horovod drops the first three; the other HVDRAY_* are for the launcher.
 constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPWD",
@@ -77,6 +77,17 @@ int GlooTimeoutS(int np) {
   return std::min(kGlooTimeoutS + std::max(np - kFewRanks, 0), kMaxGlooTimeoutS);
 }
 
+/// Before what the user has there: a Horovod that is installed would come first.
+void AddBuiltinHorovod(const Environment& launcher, Environment& result) {
+  std::string path = launcher.GetOr(kBuiltinHorovod, "");
+  if (path.empty()) return;  // no worker runs on it
+  if (const std::optional<std::string> given = result.Get("PYTHONPATH"); given && !given->empty()) {
+    path += ":" + *given;
+  }
+  result.Set("PYTHONPATH", path);
+  result.Set("HVDRAY_LIBRARY", launcher.GetOr("HVDRAY_LIBRARY", ""));
+}
+
 }  // namespace
 
 Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, bool is_local) {
@@ -105,6 +116,7 @@ Environment WorkerEnvironment(const JobSpec& spec, const Environment& launcher, 
       result.Set(name, *value);
     }
   }
+  if (*spec.horovod == HorovodChoice::kBuiltin) AddBuiltinHorovod(launcher, result);
   return result;
 }
 

@@ -196,6 +196,19 @@ TEST(WorkerEnvironmentTest, ThreadsAreSetOnceTheUserGivesANumber) {
   SpecWorld().ExpectRefused("-np 1 --omp-threads all ./t", "flag --omp-threads");
 }
 
+TEST(WorkerEnvironmentTest, BuiltinHorovodComesBeforeWhatTheUserHasOnThePath) {
+  const Environment found = Env({{kBuiltinHorovod, "/hvdray"}, {"HVDRAY_LIBRARY", "/lib.so"}});
+  const auto worker = [&found](const std::string& words) {
+    return WorkerEnvironment(SpecOf("-np 1 " + words + " ./t", found), found, true);
+  };
+  EXPECT_EQ(worker("--horovod builtin").Get("PYTHONPATH"), "/hvdray");
+  EXPECT_EQ(worker("--horovod builtin -x PYTHONPATH=/mine").Get("PYTHONPATH"), "/hvdray:/mine");
+  EXPECT_EQ(worker("--horovod builtin --clean-env").Get("HVDRAY_LIBRARY"), "/lib.so");
+  EXPECT_EQ(worker("").Get("PYTHONPATH"), std::nullopt);
+  EXPECT_EQ(worker("--horovod builtin").Get(kBuiltinHorovod), std::nullopt);
+  SpecWorld().ExpectRefused("-np 1 --horovod mine ./t", "flag --horovod");
+}
+
 TEST(WorkerEnvironmentTest, XBringsBackWhatWouldBeDropped) {
   const Environment ours = Env({{"CUDA_VISIBLE_DEVICES", "3"}, {"OLDPWD", "/x"}});
   const Environment worker =

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef HVDRAY_CMD_BUILTIN_HOROVOD_H_
+#define HVDRAY_CMD_BUILTIN_HOROVOD_H_
+
+#include <string>
+
+#include "base/environ.h"
+#include "base/status.h"
+#include "launcher/job/job_spec.h"
+
+namespace hvdray {
+
+/// With --horovod builtin: puts the directory whose `horovod` is ours, and the library, into
+/// `environment`, where WorkerEnvironment() takes them from. They belong to the program `own`, in a
+/// build, in an installed tree, or in a wheel's environment. HVDRAY_LIBRARY wins. Errors: kUsage.
+Status FindBuiltinHorovod(const JobSpec& spec, const std::string& own, Environment& environment);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CMD_BUILTIN_HOROVOD_H_

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`import horovod.torch` as hvdray.torch: for scripts written for Horovod, by `hvdray run --horovod builtin`."""
+
+import importlib.util
+import pathlib
+import sys
+
+__version__ = "0.28.1"  # whose API it has
+
+
+def _find_hvdray() -> None:
+    """The package that this file lies in, also where it isn't installed for the worker's Python."""
+    folder = pathlib.Path(__file__).resolve().parents[2]
+    spec = importlib.util.spec_from_file_location(
+        "hvdray", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["hvdray"] = module
+    spec.loader.exec_module(module)
+
+
+if "hvdray" not in sys.modules:
+    _find_hvdray()
+
+
+def run(*args, **kwargs):
+    """Horovod's launcher API: docs/python.md."""
+    from hvdray import run as start
+
+    return start(*args, **kwargs)

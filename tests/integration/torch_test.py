@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hvdray.torch with a real torch: what its operations do, and training beside Horovod itself."""
+
+import json
+import subprocess
+
+import pytest
+
+from conftest import ROOT
+
+WORKERS = ROOT / "tests/integration/workers"
+
+
+@pytest.fixture(scope="module")
+def torch_python(pytestconfig):
+    """Debian's Python if it has torch, else Horovod's environment."""
+    venv = pytestconfig.getoption("--horovod-venv")
+    for python in ["/usr/bin/python3", *([f"{venv}/bin/python"] if venv else [])]:
+        if subprocess.run([python, "-c", "import torch, cloudpickle"], capture_output=True, check=False).returncode == 0:
+            return python
+    pytest.skip("no torch here: apt-get install python3-torch")
+
+
+def builtin(hvdray, *words, **options):
+    result = hvdray.go("-np", "2", "--horovod", "builtin", *words, timeout=240, **options)
+    assert result.code == 0, result.text + result.errors
+    return result
+
+
+def test_operations_and_their_errors(hvdray, torch_python):
+    result = builtin(hvdray, "--", torch_python, WORKERS / "torch_operations.py")
+    assert result.text.count("all facts hold") == 2
+
+
+def test_training_gives_what_horovod_gives(hvdray, torch_python, horovod_python):
+    """20 steps: the same losses and parameters, and the same ones for each way of reducing the gradients."""
+
+    def losses(*words):
+        result = hvdray.go("-np", "2", *words, WORKERS / "torch_training.py", timeout=240)
+        assert result.code == 0, result.text + result.errors
+        line = next(line for line in result.text.splitlines() if "LOSSES" in line)
+        return json.loads(line.partition("LOSSES")[2])
+
+    theirs = losses("--", horovod_python)
+    ours = losses("--horovod", "builtin", "--", horovod_python)
+    assert ours.keys() == theirs.keys() and len(ours["plain"]) == 20
+    for way, values in theirs.items():
+        assert ours[way] == pytest.approx(values, rel=2e-3 if way == "fp16" else 1e-5), way
+
+
+def test_what_only_ours_can_do(hvdray, torch_python):
+    result = builtin(hvdray, "--", torch_python, WORKERS / "torch_optimizers.py")
+    assert result.text.count("all facts hold") == 2
+
+
+def test_without_the_option_nothing_changes(hvdray, torch_python):
+    result = hvdray.go("-np", "1", "--", torch_python, "-c",
+                       "import os; assert 'HVDRAY_LIBRARY' not in os.environ; assert '_horovod' not in os.environ.get('PYTHONPATH', '')")
+    assert result.code == 0, result.errors
+
+
+def test_a_library_of_another_version_is_named(hvdray, torch_python):
+    program = "\n".join(["import sys", "try: import horovod.torch", "except ImportError as error: print(error)"])
+    result = builtin(hvdray, "--", torch_python, "-c", program, env={"HVDRAY_LIBRARY": "/nowhere/libhvdray.so.0"})
+    assert result.text.count("it is not at /nowhere/libhvdray.so.0. HVDRAY_LIBRARY may name it") == 2
