@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # CUDA and NCCL are optional: the NCCL communicator (collective/) is built where both are found. `hvdray --version` and
-# `hvdray run --check-build` say which were. Older ones than these cannot compile it; the wheel has no collectives.
+# `hvdray run --check-build` say which were. Older ones than these cannot compile it; the wheel has none.
 find_package(CUDAToolkit 12.0 QUIET)
 set(HVDRAY_CUDA_VERSION "")
 set(HVDRAY_NCCL_VERSION "")

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -181,7 +182,16 @@ void AsyncCore::Shutdown() {
 }
 
 void AsyncCore::Run() {
-  const Status status = Loop();
+  Status status;
+  try {
+    status = Loop();
+  } catch (const std::bad_alloc&) {
+    status = Status(ErrorCode::kOutOfResources, "no memory for an operation");
+  }
+  if (!has_left_) {  // whoever waits for this rank is told
+    rounds_->Abort();
+    executor_->Abort();
+  }
   table_.EndAll(status);
   rounds_->Leave();
   const std::lock_guard lock(mutex_);
@@ -192,23 +202,14 @@ void AsyncCore::Run() {
 // Ends with the reason.
 Status AsyncCore::Loop() {
   for (uint32_t round = 1;;) {
-    Status status;
-    const Result<bool> rung = rounds_->Await(round, NextCheck());
-    if (rung.ok()) {
-      const bool has_stalled = HasStalled(std::chrono::steady_clock::now());
-      if (!*rung && !has_stalled) continue;
-      if (*rung) Pace();
-      status = RunRound(round++, has_stalled);
-      if (status.ok()) continue;
-      if (has_left_) return status;
-      status = WhyEnded(round, std::move(status));
-    } else {
-      status = rung.status();
-    }
-    // Whoever waits for this rank is told.
-    rounds_->Abort();
-    executor_->Abort();
-    return status;
+    HVDRAY_ASSIGN_OR_RETURN(const bool is_rung, rounds_->Await(round, NextCheck()));
+    const bool has_stalled = HasStalled(std::chrono::steady_clock::now());
+    if (!is_rung && !has_stalled) continue;
+    // For programs that count on it: as with Horovod, what they submit within a cycle goes along.
+    if (settings_.cycle_ns > 0) std::this_thread::sleep_for(Duration(settings_.cycle_ns));
+    Status status = RunRound(round++, has_stalled);
+    if (status.ok()) continue;
+    return has_left_ ? status : WhyEnded(round, std::move(status));
   }
 }
 
@@ -236,12 +237,6 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
   for (const Batch& batch : plan.batches) HVDRAY_RETURN_IF_ERROR(executor_->Run(batch));
   has_left_ = !plan.end.ok();
   return plan.end;
-}
-
-void AsyncCore::Pace() {
-  const Duration cycle(settings_.cycle_ns);
-  if (cycle > Duration::zero()) std::this_thread::sleep_until(last_round_ + cycle);
-  last_round_ = std::chrono::steady_clock::now();
 }
 
 TimePoint AsyncCore::NextCheck() const {

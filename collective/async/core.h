@@ -32,7 +32,7 @@ namespace hvdray {
 struct AsyncSettings {
   uint64_t small_bytes = uint64_t{256} << 10;
   uint64_t fusion_bytes = uint64_t{64} << 20;
-  int64_t cycle_ns = 0;           ///< At least between two rounds.
+  int64_t cycle_ns = 0;           ///< From a submit to its round; 0: at once.
   int64_t stall_ns = 0;           ///< After so long a warning; 0: never.
   int64_t stall_shutdown_ns = 0;  ///< After so long the end; 0: never.
   uint8_t fuses_groups = 1;
@@ -72,7 +72,6 @@ class AsyncCore {
   Status RunRound(uint32_t round, bool has_stalled);
   bool HasStalled(TimePoint now);
   TimePoint NextCheck() const;
-  void Pace();
 
   const CommunicatorOptions options_;
   AsyncSettings settings_;
@@ -83,7 +82,6 @@ class AsyncCore {
   std::unique_ptr<Executor> executor_;
   // Of the thread.
   std::unique_ptr<Negotiator> negotiator_;
-  TimePoint last_round_{};
   TimePoint last_warning_{};
   bool has_left_ = false;  ///< With all ranks, after a plan.
 

@@ -156,7 +156,10 @@ bool RoundHub::Greet(Peer& peer) {
   }
   peer.in.erase(0, sizeof greeting);
   peer.rank = rank;
-  if (++come_ == size_) SendAll({RoundFrame::kRing, 0}, {});
+  if (++come_ == size_) {
+    listener_.Reset();
+    SendAll({RoundFrame::kRing, 0}, {});
+  }
   return true;
 }
 

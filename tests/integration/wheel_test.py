@@ -11,6 +11,16 @@ import zipfile
 import pytest
 from python_program import ROOT
 
+# A life of the library that hvdray.torch loads.
+LIBRARY = """\
+import ctypes, sys, sysconfig
+library = ctypes.CDLL(sysconfig.get_path("data") + "/lib/hvdray/libhvdray.so.0")
+library.hvdray_async_free.argtypes = [ctypes.c_void_p]
+ranks = ctypes.c_void_p()
+print(library.hvdray_async_init(b"wheel", ctypes.byref(ranks)))
+library.hvdray_async_free(ranks)
+"""
+
 # The first steps of a newcomer.
 PROGRAM = """\
 import hvdray, os, sys
@@ -77,12 +87,17 @@ def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, t
 
 
 def test_its_programs_need_nothing_but_glibc(installed):
-    lines = [line for name in ("hvdray", "hvdray-bench") for line in output_of("ldd", installed / "bin" / name).splitlines()]
+    files = ("bin/hvdray", "bin/hvdray-bench", "lib/hvdray/libhvdray.so.0")
+    lines = [line for name in files for line in output_of("ldd", installed / name).splitlines()]
     assert len(lines) > 16
     for line in lines:
         assert re.search(rf"linux-vdso|ld-linux|lib(c|m|dl|pthread|rt|resolv)\.so|{re.escape(str(installed))}/", line), line
     agent = subprocess.run(["ldd", installed / "bin/hvdray-agent"], capture_output=True, text=True)
     assert "statically linked" in agent.stdout or "not a dynamic executable" in agent.stderr, agent
+
+
+def test_its_library_is_found_and_runs(installed):
+    assert output_of("unshare", "-n", installed / "bin/python", "-c", LIBRARY, env={"PATH": "/usr/bin:/bin"}) == "0\n"
 
 
 def test_the_lines_of_the_readme_run_without_network_and_compiler(installed, tmp_path):

@@ -156,6 +156,36 @@ TEST(AsyncTest, OneRankNeedsNoJob) {
   hvdray_async_free(async);
 }
 
+TEST(AsyncTest, SettingsAreHorovodsVariables) {
+  Environment environment;
+  Result<AsyncSettings> settings = AsyncSettingsFrom(environment);
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->cycle_ns, 0);
+  EXPECT_EQ(settings->stall_ns, 60'000'000'000);
+  EXPECT_EQ(settings->stall_shutdown_ns, 0);
+  EXPECT_EQ(settings->fuses_groups, 1);
+  environment.Set("HOROVOD_CYCLE_TIME", "2.5");
+  environment.Set("HOROVOD_FUSION_THRESHOLD", "0");
+  environment.Set("HOROVOD_DISABLE_GROUP_FUSION", "1");
+  environment.Set("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "10");
+  settings = AsyncSettingsFrom(environment);
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->cycle_ns, 2'500'000);
+  EXPECT_EQ(settings->fusion_bytes, 0U);
+  EXPECT_EQ(settings->fuses_groups, 0);
+  EXPECT_EQ(settings->stall_shutdown_ns, 10'000'000'000);
+  environment.Set("HOROVOD_STALL_CHECK_DISABLE", "1");
+  EXPECT_EQ(AsyncSettingsFrom(environment)->stall_ns, 0);
+  EXPECT_EQ(AsyncSettingsFrom(environment)->stall_shutdown_ns, 0);
+  for (const char* wrong : {"soon", "-1", "nan", "1e13", "1 "}) {
+    environment.Set("HOROVOD_CYCLE_TIME", wrong);
+    settings = AsyncSettingsFrom(environment);
+    ASSERT_FALSE(settings.ok()) << wrong;
+    EXPECT_EQ(settings.status().code(), ErrorCode::kSpecInvalid);
+    EXPECT_NE(settings.status().message().find("HOROVOD_CYCLE_TIME"), std::string::npos);
+  }
+}
+
 TEST(AsyncTest, AChildOfForkHasNone) {
   hvdray_async* async = nullptr;
   ASSERT_EQ(hvdray_async_init("fork", &async), 0) << hvdray_error();
@@ -436,6 +466,20 @@ TEST(AsyncTest, ADuplicateNameIsRefusedWhileItIsInFlight) {
     EXPECT_EQ(hvdray_async_wait(rank.async, handle), 0) << hvdray_error();
     EXPECT_EQ(sent.in, Floats{2});
     EXPECT_EQ(rank.Run(sent.Get()), 0) << hvdray_error();
+  });
+}
+
+// Programs count on it: what they submit within a cycle is in flight until its end.
+TEST(AsyncTest, AnOperationTakesACycleAtLeastIfOneIsSet) {
+  OnRankThreads(2, 60s, [](const CommunicatorOptions& options) {
+    AsyncSettings settings;
+    settings.cycle_ns = 20'000'000;
+    AsyncRank rank(options, settings);
+    Sent sent = SumOf("a", {1});
+    const auto start = std::chrono::steady_clock::now();
+    const int64_t handle = rank.Begin(sent.Get());
+    EXPECT_EQ(hvdray_async_wait(rank.async, handle), 0) << hvdray_error();
+    EXPECT_GE(std::chrono::steady_clock::now() - start, 20ms);
   });
 }
 
