@@ -137,6 +137,7 @@ void Timeline::End(const Request& request) {
   Write("E", RowOf(request).number, "",
         fmt::format(", \"args\": {{\"dtype\": \"{}\", \"shape\": \"[{}]\"}}",
                     NameOfType(request.type), fmt::join(request.shape, ", ")));
+  (void)std::fflush(file_.get());  // people and tests look at it while the job runs
 }
 
 }  // namespace hvdray

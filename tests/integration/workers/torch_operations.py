@@ -4,8 +4,10 @@
 import functools
 import gc
 import itertools
+import json
 import os
 import sys
+import tempfile
 import time
 import warnings
 
@@ -270,6 +272,22 @@ def a_forked_child_is_not_initialized():
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     hvd.barrier()
+
+
+def the_timeline_shows_what_has_ended():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "timeline.json")
+        hvd.start_timeline(path, mark_cycles=True)
+        hvd.allreduce(torch.ones(3), name="seen")
+        hvd.barrier()
+        if hvd.rank() == 0:
+            raised(ValueError, lambda: hvd.start_timeline(path))
+            while "NEGOTIATE_ALLREDUCE" not in open(path).read():  # the barrier's end may come first
+                time.sleep(0.001)
+            assert "allreduce.seen" in open(path).read()
+        hvd.stop_timeline()
+        if hvd.rank() == 0:
+            assert any(event.get("name") == "ALLREDUCE" for event in json.load(open(path)))
 
 
 def it_begins_and_ends_again():
