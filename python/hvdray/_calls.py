@@ -307,8 +307,10 @@ def died(gang: Gang, pending: Sequence[int] = ()) -> HvdrayError:
     if first is None:
         return error_of_serve(error, gang.parameters, verdict)
     said = first.get("last_stderr") or []
+    # SIGKILL is what hvdray sends such a worker.
+    broken = first["error"] if str(first.get("error")).startswith("broken channel: ") else ""
     why = error_of_serve(error, gang.parameters)
-    dead = WorkerDied(why.message + (f"; it said: {said[-1]}" if said else ""), code=why.code, hint=why.hint, report=verdict)
+    dead = WorkerDied(why.message + (f": {broken}" if broken else f"; it said: {said[-1]}" if said else ""), code=why.code, hint=why.hint, report=verdict)
     dead.rank, dead.host, dead.pid = first["rank"], first["host"], first["pid"]
     dead.exit_code, dead.signal, dead.oom = first["exit_code"], first["signal"], first["oom"]
     dead.last_stderr = said

@@ -4,6 +4,8 @@
 import json
 import os
 import signal
+import subprocess
+import time
 
 import pytest
 from tune_program import ROOT, SEARCH, optuna_venv, programs, tune  # noqa: F401
@@ -12,6 +14,45 @@ from tune_program import ROOT, SEARCH, optuna_venv, programs, tune  # noqa: F401
 def test_a_retry_goes_on_from_the_checkpoint_and_so_does_the_step(tune):  # noqa: F811
     trials = tune.function("flaky", "trials: 1\nmax_failures: 1")
     assert [(trial["state"], trial["reports"], trial["value"]) for trial in trials] == [("complete", [[0, 5.0], [1, 4.0]], 4.0)]
+
+
+def test_a_retry_is_told_once_and_the_trial_when_it_is_over(tune):  # noqa: F811
+    text = tune("func: 'obj:flaky'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 1\nmax_failures: 1\n").text
+    assert "running" not in text and text.count("trial 0: ") == 1 and text.startswith("study s in s.tune: 1 trial, 1 at a time\n"), text
+
+
+def test_a_metric_need_not_be_an_identifier(tune):  # noqa: F811
+    trials = tune.document(SEARCH.replace("metric: loss", "metric: val/loss").replace("(?P<loss>", "(?P<value>"))["trials"]
+    assert [trial["state"] for trial in trials] == ["complete"] * 4 and len(trials[0]["reports"]) == 4
+
+
+def test_who_breaks_the_rules_of_the_channel_is_told_so(tune):  # noqa: F811
+    command = """command: [sh, -c, 'echo "{{\\"type\\":\\"report\\"}}" >&$HVDRAY_CHANNEL_FD; sleep 100', "{x}"]"""
+    (trial,) = tune.document(command + "\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 1\n", code=1)["trials"]
+    assert trial["why"].endswith(': broken channel: "report" without "metrics"'), trial
+
+
+def test_a_finished_search_says_that_nothing_is_left_to_run(tune):  # noqa: F811
+    text = "func: 'obj:silent'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 2\n"
+    assert "nothing to run" not in tune(text, code=1).text
+    assert "nothing to run: the study has 2 trials, 2 failed; a larger number (trials:) goes on" in tune(text, "--resume", code=1).text
+
+
+def test_searches_that_begin_at_once_make_their_tables_together(tune, optuna_venv):  # noqa: F811
+    program = """
+import os, pathlib, sys
+from hvdray.tune._study import open_storage
+pathlib.Path(f"ready{sys.argv[1]}").touch()
+while not os.path.exists("go"):
+    pass
+open_storage("sqlite:///x.db")
+"""
+    running = [subprocess.Popen([f"{optuna_venv}/bin/python", "-c", program, str(number)], cwd=tune.folder, env=tune.environment,
+                                stderr=subprocess.PIPE, text=True) for number in range(4)]
+    while len(list(tune.folder.glob("ready*"))) < 4 and all(one.poll() is None for one in running):
+        time.sleep(0.01)
+    (tune.folder / "go").touch()
+    assert [one.communicate()[1] for one in running] == [""] * 4
 
 
 def test_a_metric_that_never_comes_is_named_and_all_trials_have_failed(tune):  # noqa: F811

@@ -2,6 +2,7 @@
 """`hvdray tune` and hvdray.tune.run: searches with real trials, in an Optuna of their own."""
 
 import json
+import shlex
 import signal
 import subprocess
 
@@ -85,7 +86,9 @@ def test_show_tells_what_a_study_has_and_plots_it(tune):  # noqa: F811
     assert json.loads(tune.show("s.tune", "--json").text) == searched
     tune.show("s.tune/study.db", "--plot", "plots")
     assert sorted(path.name for path in (tune.folder / "plots").iterdir()) == ["history.svg", "importance.svg"]
-    assert "no such file: none.db" in tune.show("none.db", code=2).errors
+    for words in ("none.db", "sqlite:///none.db"):
+        assert "no such file: none.db" in tune.show(words, code=2).errors
+    assert not (tune.folder / "none.db").exists()
     assert "has no study 't'; it" not in tune.show("s.tune", "--study", "t", code=2).errors
     (tune.folder / "no.db").write_text("no database, but long enough to be none")
     assert "file is not a database" in tune.show("no.db", code=125).errors
@@ -104,6 +107,38 @@ def test_a_terminal_has_a_table_that_lives(tune):  # noqa: F811
     (tune.folder / "hold").unlink()
     terminal.wait_for(r"0 +complete +5 +5 .*1 +complete +5 +5 .*best: trial 0, loss 5\r\nto run it again: hvdray.run\(obj.slow, ")
     assert terminal.code() == 0
+
+
+def test_a_table_that_a_narrow_terminal_has_wrapped_is_cleared_whole(tune, optuna_venv):  # noqa: F811
+    program = """
+import io, os
+from hvdray.tune._shown import View
+view = View(io.StringIO(), True)
+view._rows = [60, 10, 0]
+os.environ.update(COLUMNS="25", LINES="50")
+view._clear()
+view._rows = [100] * 30
+view._clear()
+print(repr(view._stream.getvalue()))
+"""
+    done = subprocess.run([f"{optuna_venv}/bin/python", "-c", program], env=tune.environment, capture_output=True, text=True, check=True)
+    assert done.stdout == repr("\x1b[5A\x1b[J\x1b[49A\x1b[J") + "\n"
+
+
+def test_a_program_that_reports_is_run_again_as_the_trial_it_was(tune):  # noqa: F811
+    (tune.folder / "reports.py").write_text("""
+import os, sys
+import hvdray.tune
+os.makedirs("made", exist_ok=True)
+hvdray.tune.report(loss=float(sys.argv[1]), checkpoint="made")
+assert hvdray.tune.config()["x"] == float(sys.argv[1])
+""")
+    document = tune.document("command: [python3, reports.py, '{x}']\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 1\n")
+    assert document["best"] == 0, document
+    words = shlex.split(document["run_again"])
+    assert words[0] == "hvdray"
+    result = tune.hvdray.run(*words[1:], cwd=tune.folder, env=tune.environment)
+    assert result.code == 0, result.errors
 
 
 def test_python_gets_optunas_study(tune):  # noqa: F811

@@ -20,7 +20,7 @@ from .._kit import BOOTSTRAP, STANDARD_IMPORTS, driver_place, kit
 from .._launcher import Gang, Launcher
 from .._pool import common_modules
 from ._slots import without_slots
-from ._spec import Search, argv_of, text_of
+from ._spec import GROUP, Search, argv_of, text_of
 from ._trial import call
 
 OUTPUT = "output.txt"  # in the directory of a trial
@@ -238,7 +238,7 @@ class _Lines:
         self._file = file
         self._attempt = attempt
         self._pattern = search.report_from
-        self._metric = search.metric
+        self._group = GROUP if self._pattern is not None and GROUP in self._pattern.groupindex else search.metric
         self._news = news
         self._rests = [b"", b""]
 
@@ -265,8 +265,8 @@ class _Lines:
             if tag not in (b"[0]<stdout", b"[0]<stderr"):
                 continue
             found = self._pattern.search(text.decode(errors="replace"))
-            if found is not None and found["step"] is not None and found[self._metric] is not None:
-                self._news.put(Line(self._attempt, found["step"], found[self._metric]))
+            if found is not None and found["step"] is not None and found[self._group] is not None:
+                self._news.put(Line(self._attempt, found["step"], found[self._group]))
 
 
 def placeholders(attempt: Attempt) -> dict[str, str]:

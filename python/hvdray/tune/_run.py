@@ -17,7 +17,7 @@ from typing import Any, Callable, Mapping, Optional, Union
 
 from .._errors import HvdrayError
 from ._lanes import GRACE_S, Attempt, Ended, Lane, Line, Modules, News, Report
-from ._shown import View
+from ._shown import View, counted
 from ._slots import lanes_of
 from ._spec import Search, SpecError, TuneError, read_search
 from ._study import COMPLETE, DIRECTORY, FAIL, PRUNED, SQLITE, Book
@@ -73,6 +73,8 @@ def go(search: Search, resume: bool, view: View) -> Any:
     with _Signals(loop.news, loop.on_signal) as signals:
         loop.run(hosts)
         view.end(book)
+        if not loop.has_begun and not signals.taken and loop.failure is None:
+            view.nothing_left(search, book)
     if signals.taken:
         view.how_to_go_on(search)
         signals.raise_again()
@@ -140,6 +142,7 @@ class _Loop:
         self._running: dict[Attempt, Running] = {}
         self._orphans: list[Running] = []  # their lane is lost
         self._is_ending = False
+        self.has_begun = False  # a trial
         self._looked = time.monotonic()
 
     def run(self, hosts: list[str]) -> None:
@@ -167,7 +170,7 @@ class _Loop:
 
     def on_signal(self, times: int) -> None:
         if times == 1:
-            self._view.note(f"ends {len(self._running)} trials; again: at once")
+            self._view.note(f"ends {counted(len(self._running), 'trial')}; again: at once")
         self._end(GRACE_S if times == 1 else 0)
 
     def _end(self, grace_s: float) -> None:
@@ -213,6 +216,7 @@ class _Loop:
 
     def _begin(self, running: Running, lane: Lane) -> None:
         running.lane = lane
+        self.has_begun = True
         self._running[running.attempt] = running
         lane.begin(running.attempt)
         self._view.began(running)
@@ -322,7 +326,8 @@ class _Loop:
         elif ended.attempt.is_stopped:
             self._book.requeue(number)
         elif ended.error is not None:
-            self._on_failure(ended.error, ended.exit_code, running)
+            if self._on_failure(ended.error, ended.exit_code, running):
+                return
         elif running.value is None:
             names = ", ".join(name for name in running.metrics if name != "step")
             metric = self._search.metric
@@ -342,17 +347,20 @@ class _Loop:
         self._view.note(f"a lane is lost, {len(self._lanes)} are left: {ended.error.message}")
         self._orphans.append(running)
 
-    def _on_failure(self, error: HvdrayError, exit_code: int, running: Running) -> None:
+    def _on_failure(self, error: HvdrayError, exit_code: int, running: Running) -> bool:
+        """True: it begins again."""
         if running.failures < self._search.max_failures and not self._is_ending:
             running.failures += 1
             self._view.note(f"trial {running.trial.number} has failed, and begins again: {error.message}")
             running.attempt = dataclasses.replace(running.attempt)
             self._free.remove(running.lane)
-            return self._begin(running, running.lane)
+            self._begin(running, running.lane)
+            return True
         self._fail_trial(running, error.message)
         never_ran = self._search.command and exit_code in NEVER_RAN and running.value is None
         if never_ran and not any(trial.state in (COMPLETE, PRUNED) for trial in self._book.counted()):
             self._fail(TuneError(f"the command can't be run: {error.message}"))
+        return False
 
     def _fail_trial(self, running: Running, why: str) -> None:
         running.is_told = True

@@ -34,7 +34,9 @@ def show(storage: str, name: Optional[str], plots: Optional[str], wants_json: bo
 
 def _url_of(storage: str) -> str:
     """Of a file, the directory of a search, or a URL."""
-    if "://" in storage:
+    if storage.startswith(SQLITE):
+        storage = storage[len(SQLITE) :].partition("?")[0]  # Of a file that is not there it would make one.
+    elif "://" in storage:
         return storage
     path = os.path.join(storage, "study.db") if os.path.isdir(storage) else storage
     if not os.path.isfile(path):

@@ -28,7 +28,7 @@ class View:
         self._stream = stream
         self._is_live = is_live and stream is not None
         self._file = file
-        self._height = 0  # lines of the table that are on the terminal
+        self._rows: list[int] = []  # how long the lines of the table are that are on the terminal
         self._drawn = 0.0
         self._search: Optional[Search] = None
         self._book: "Optional[Book]" = None
@@ -40,7 +40,7 @@ class View:
     def begin(self, search: Search, book: "Book", lanes: int) -> None:
         self._search, self._book = search, book
         each = f" of {search.np} workers" if search.np > 1 else ""
-        self.note(f"study {search.study} in {search.output}: {search.trials} trials{each}, {lanes} at a time")
+        self.note(f"study {search.study} in {search.output}: {counted(search.trials, 'trial')}{each}, {lanes} at a time")
 
     def note(self, text: str) -> None:
         self._clear()
@@ -66,29 +66,42 @@ class View:
     def end(self, book: "Book") -> None:
         if self._is_live:
             self._draw(book, [])
-            self._height = 0
+            self._rows = []
 
     def how_to_go_on(self, search: Search) -> None:
         if self._file:
             self.note(f"to go on: hvdray tune {shlex.quote(self._file)} --resume")
 
+    def nothing_left(self, search: Search, book: "Book") -> None:
+        trials = book.counted()
+        failed = sum(trial.state.name == "FAIL" for trial in trials)
+        self.note(f"nothing to run: the study has {counted(len(trials), 'trial')}"
+                  + (f", {failed} failed" if failed else "") + "; a larger number (trials:) goes on")
+
     def _draw(self, book: "Book", running: list[int]) -> None:
         assert self._search is not None
         size = shutil.get_terminal_size()
         rows = table(ranked(book.counted(), book.study), self._search.metric, max(size.lines - 3, 3))
+        rows = [row[: size.columns - 1] for row in rows]
         self._clear()
-        self._write("".join(row[: size.columns - 1] + "\n" for row in rows))
-        self._height = len(rows)
+        self._write("".join(row + "\n" for row in rows))
+        self._rows = [len(row) for row in rows]
 
     def _clear(self) -> None:
-        if self._height:
-            self._write(f"\x1b[{self._height}A\x1b[J")
-            self._height = 0
+        if self._rows:
+            size = shutil.get_terminal_size()  # It may be narrower now, and have wrapped them.
+            height = sum(max(-(-length // size.columns), 1) for length in self._rows)
+            self._write(f"\x1b[{min(height, size.lines - 1)}A\x1b[J")
+            self._rows = []
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
             self._stream.write(text)
             self._stream.flush()
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def ranked(trials: Iterable[Any], study: Any) -> list[Any]:
@@ -168,7 +181,7 @@ def again_line(study: Any, trial: Any) -> str:
             words += [word for entry in value for word in (flag, text_of(entry))]
         elif value is not False:
             words += [flag, text_of(value)]
-    if how["by_variable"]:
+    if how["by_variable"] or how.get("reports"):  # report() and config() want it
         words += ["--env", f"HVDRAY_TRIAL_CONFIG={json.dumps(attempt.values)}"]
     return shlex.join([*words, "--", *argv_of(how["command"], how["by_variable"], placeholders(attempt))])
 

@@ -36,6 +36,7 @@ REFUSED = {
     **dict.fromkeys(("min_np", "max_np", "min_num_proc", "max_num_proc", "host_discovery_script", "elastic_mode"),
                     "trials have a fixed number of workers"),
 }
+GROUP = "value"  # of report_from, for the metric: names of groups are identifiers
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 Path = tuple[Union[str, int], ...]
@@ -97,7 +98,8 @@ class Search:
         """What it takes to run a trial again, as JSON. Of variables only their names."""
         name = self.func if isinstance(self.func, str) or self.func is None else getattr(self.func, "__qualname__", "function")
         run = {key: ([str(entry).partition("=")[0] for entry in ([value] if isinstance(value, str) else value)] if key == "env" else value) for key, value in self.run.items()}
-        return {"command": list(self.command), "func": name, "by_variable": self.by_variable, "run": run, "np": self.np, "metric": self.metric}
+        return {"command": list(self.command), "func": name, "by_variable": self.by_variable, "run": run, "np": self.np, "metric": self.metric,
+                "reports": bool(self.command) and self.report_from is None}
 
 
 def argv_of(command: Sequence[str], by_variable: bool, values: Mapping[str, str]) -> list[str]:
@@ -277,10 +279,12 @@ class _Reader:
             pattern = re.compile(self.text(tree, "report_from", ""))
         except re.error as error:
             self.fail(("report_from",), f"report_from is no regular expression: {error}")
-        for group, what in ((metric, "the metric"), ("step", "the number of the step")):
+        name = metric if metric.isidentifier() else GROUP
+        groups = (GROUP if GROUP in pattern.groupindex else name, "the metric"), ("step", "the number of the step")
+        for group, what in groups:
             if group not in pattern.groupindex:
                 self.fail(("report_from",), f"report_from has no group {group!r}, {what}{nearest(group, list(pattern.groupindex))}",
-                          rf"'epoch (?P<step>\d+) .*{metric} (?P<{metric}>\S+)'")
+                          rf"'epoch (?P<step>\d+) .*{metric} (?P<{name}>\S+)'")
         return pattern
 
     def space(self, tree: Mapping[str, Any]) -> tuple[Parameter, ...]:
@@ -332,6 +336,8 @@ class _Reader:
             self.fail((*path[:-1], "step"), f"step must be a {'whole ' if kind == 'int' else ''}number above 0, not {step!r}")
         if step is not None and log:
             self.fail((*path[:-1], "step"), "log and step don't go together")
+        if step is not None and step > high - low:
+            self.fail((*path[:-1], "step"), f"step ({step:g}) must not be above high - low ({high - low:g}): only {low:g} would be left")
         return Parameter(name, kind, low, high, log, step)
 
 

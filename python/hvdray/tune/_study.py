@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import json
 import os
+import random
+import re
 import time
 import uuid
 import warnings
@@ -27,6 +30,8 @@ SUPPORTED = 5  # the major version; tests have 5.0.0
 STALE_S = 120.0  # without a sign of life, a search on another machine is dead
 ALIVE_S = 20.0
 SQLITE = "sqlite:///"
+MAX_TRIES = 20
+_THERE = re.compile("already exists|duplicate|unique", re.IGNORECASE)  # what a database says of a table or row that is there
 # Attributes of studies and trials.
 SEARCH, DIRECTORY, GRID, AGAIN, WHY, METRICS = (f"hvdray:{name}" for name in ("search", "directory", "grid", "again", "why", "metrics"))
 SURPLUS = "surplus"
@@ -68,13 +73,27 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
     arguments: dict[str, Any] = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     try:
         with storage_errors(url):
-            return optuna.storages.RDBStorage(url, engine_kwargs=arguments, skip_table_creation=not makes_tables)
+            return _storage(url, engine_kwargs=arguments, skip_table_creation=not makes_tables)
     except ImportError as error:
         raise _lacking(f"the storage {shown_url(url)}", error) from None
     except HvdrayError:
         raise
     except Exception as error:
         raise TuneError(f"the storage {shown_url(url)}: {error}") from error
+
+
+def _storage(url: str, **arguments: Any) -> Any:
+    """Searches that begin at the same moment make the tables at the same moment: who comes second finds more of them each time."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    for tries in itertools.count(1):
+        try:
+            return optuna.storages.RDBStorage(url, **arguments)
+        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            if tries == MAX_TRIES or not _THERE.search(str(error.__cause__ or error)):
+                raise
+            time.sleep(random.uniform(0.01, 0.1) * tries)
+    raise AssertionError
 
 
 def make(kind: str, name: str, arguments: dict[str, Any]) -> Any:

@@ -28,11 +28,18 @@ def config() -> dict[str, Any]:
 
 
 def trial_id() -> int:
-    return int(os.environ["HVDRAY_TRIAL_ID"])
+    return int(_told("ID"))
 
 
 def trial_dir() -> str:
-    return os.environ["HVDRAY_TRIAL_DIR"]
+    return _told("DIR")
+
+
+def _told(name: str) -> str:
+    value = os.environ.get(f"HVDRAY_TRIAL_{name}")
+    if value is None:
+        raise RuntimeError(f"this is no trial of hvdray tune: HVDRAY_TRIAL_{name} is not set")
+    return value
 
 
 def get_checkpoint() -> Optional[str]:
@@ -52,7 +59,7 @@ def report(metrics: Optional[Mapping[str, Any]] = None, *, checkpoint: Any = Non
     plain = {name: _plain(name, value) for name, value in {**(metrics or {}), **more}.items()}
     if int(os.environ.get("HVDRAY_RANK", "0")) != 0:
         return
-    if checkpoint is not None:
+    if checkpoint is not None and "HVDRAY_TRIAL_DIR" in os.environ:  # else it is run again by hand
         _keep(getattr(checkpoint, "path", checkpoint))
         plain["checkpoint"] = True
     _say({"type": "report", "metrics": plain})
