@@ -493,7 +493,7 @@ class Executor:
         made = None if self._executable is None else dumps(self._executable, ["executable_cls", "executable_args", "executable_kwargs"])
         if self._pool is not None:
             self._tell_pool()
-            self._launcher, self._kit = self._pool.take(self)
+            self._launcher, self._kit = self._pool.take(self, deadline)
         elif self._launcher is not None and not self._launcher.is_usable:
             launcher, self._launcher = self._launcher, None
             launcher.close()

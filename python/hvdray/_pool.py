@@ -158,8 +158,12 @@ class Pool:
 
     # ---- for its executors
 
-    def take(self, user: Executor) -> tuple[Launcher, int]:
-        """The launcher, and the number of the kit there. Again, for a further gang of that executor. Raises HvdrayError."""
+    def take(self, user: Executor, deadline: Optional[float] = None) -> tuple[Launcher, int]:
+        """The launcher, and the number of the kit there. Again, for a further gang of that executor. Waits for the pool's own tasks.
+        Raises HvdrayError, and TimeoutError."""
+        own = self._own
+        if own is not None and self._user is own is not user and not own._tasks.wait(deadline) and deadline is not None:
+            raise TimeoutError("the pool's own tasks, of submit() and map(), still run")
         with self._lock:
             self._check_over()
             if self._own is not None and self._user is self._own is not user and not self._own._tasks.are_there:

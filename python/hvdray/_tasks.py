@@ -28,6 +28,7 @@ class Tasks:
         self._lock = threading.Condition()
         self._queue: deque[tuple["Future[Any]", Payload]] = deque()
         self._is_going = False
+        self._thread: Optional[threading.Thread] = None
         self._running: dict[int, tuple[int, "Future[Any]", list[int], Payload]] = {}  # by rank; what was sent, too: it holds what is scattered
         self._answers: deque[tuple[int, Answer]] = deque()
 
@@ -39,7 +40,8 @@ class Tasks:
             self._queue.append((future, payload))
             if not self._is_going:
                 self._is_going = True
-                threading.Thread(target=self._go, name="hvdray submit", daemon=True).start()
+                self._thread = threading.Thread(target=self._go, name="hvdray submit", daemon=True)
+                self._thread.start()
         launcher = self._executor._launcher
         if launcher is not None:
             with launcher.condition:
@@ -69,10 +71,12 @@ class Tasks:
     def are_there(self) -> bool:
         return self._is_going
 
-    def wait(self) -> None:
-        """Until there are none."""
+    def wait(self, deadline: Optional[float] = None) -> bool:
+        """Until there are none. False: at the deadline, or on their own thread, there are."""
         with self._lock:
-            self._lock.wait_for(lambda: not self._is_going)
+            if threading.current_thread() is not self._thread:
+                self._lock.wait_for(lambda: not self._is_going, None if deadline is None else max(deadline - time.monotonic(), 0))
+            return not self._is_going
 
     def interrupt(self) -> None:
         """Those that run end as with Ctrl-C, and those that wait are cancelled."""

@@ -126,6 +126,17 @@ with hvdray.Pool(2) as pool:
     assert pool.submit(rank).result() in (0, 1) and sorted(pool.map(abs, [-1, -2])) == [1, 2]
     with hvdray.Executor(1, pool=pool) as executor:
         assert executor.num_workers == 1 and executor.run(rank) == [0]
+    def slow():
+        open("began", "w").close()
+        wait_for("go")
+        return "done"
+    task, executor = pool.submit(slow), hvdray.Executor(1, pool=pool)
+    wait_for("began")
+    raised(TimeoutError, lambda: executor.run(rank, timeout=0.1))
+    assert not task.done()
+    threading.Timer(0.1, open, ["go", "w"]).start()
+    assert executor.run(rank) == [0] and task.result() == "done"
+    executor.shutdown()
     assert pool.submit(abs, -3).result() == 3
 """)
 
