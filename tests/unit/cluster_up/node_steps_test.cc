@@ -239,6 +239,12 @@ TEST_F(MountsTest, AFileOntoADirectoryGoesIntoIt) {
   const wire::DirectoryEntry entry = (*Plan(Mounting("~/lib", "a.py")))[0].listing.entries[0];
   EXPECT_EQ(entry.kind, wire::DirectoryEntryKind::kFileOrInto);
   EXPECT_EQ(entry.path + " " + entry.link, "lib a.py");
+  // With a container the place on the host is ours alone: a file that is mounted.
+  const std::string top = directory_.path();
+  const auto mounted = PlanMounts(Mounting("~/lib", "a.py"), top, top + "/renamed", "mounts");
+  ASSERT_TRUE(mounted.ok()) << mounted.status().ToString();
+  EXPECT_EQ((*mounted)[0].target, "mounts/home");
+  EXPECT_EQ((*mounted)[0].listing.entries[0].kind, wire::DirectoryEntryKind::kFile);
 }
 
 TEST_F(MountsTest, AFileThatIsExcludedIsNotCopied) {
