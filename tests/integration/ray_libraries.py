@@ -23,7 +23,9 @@ def end_of_what_ray_keeps():
 
 class LibraryPrograms:
     def __init__(self, programs, libraries, horovod):
-        self.site = programs.site
+        self.site = programs.folder / "site-packages"
+        self.site.mkdir()
+        (self.site / "cloudpickle").symlink_to(programs.site / "cloudpickle")
         for module in ("torch", "torchgen", "functorch", "psutil"):
             (self.site / module).symlink_to(DEBIAN / module)
         (self.site / "horovod").symlink_to(next(horovod.glob("lib/python3*/site-packages/horovod")))

@@ -39,12 +39,13 @@ assert "has none of eth99" in str(raised(Exception, trainer.fit))
 """)
 
 
+@pytest.mark.parametrize("module", ["hvdray.ray.train", "hvdray.ray.tune"])
 @pytest.mark.parametrize("version", ["2.39.1", "2.61.0"])
-def test_a_ray_too_old_or_too_new_is_told_what_was_tested(tmp_path, version):
+def test_a_ray_too_old_or_too_new_is_told_what_was_tested(tmp_path, version, module):
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray/__init__.py").write_text(f'__version__ = "{version}"\n')
-    result = subprocess.run([sys.executable, "-c", "import hvdray.ray.train"], env={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"},
+    result = subprocess.run([sys.executable, "-c", f"import {module}"], env={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"},
                             capture_output=True, text=True, check=False)
     assert result.returncode == 1, result
-    assert f"hvdray.ray.train works with Ray 2.40 to 2.60; this is {version}" in result.stderr, result.stderr
+    assert f"{module} works with Ray 2.40 to 2.60; this is {version}" in result.stderr, result.stderr
     assert "hint: pip install ray==2.60.0" in result.stderr, result.stderr

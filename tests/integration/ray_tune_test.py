@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hvdray.ray.tune in a real Ray Tune, with a real Horovod, on nodes that have no hvdray."""
+"""hvdray.ray.tune in a real Ray Tune, with a real Horovod, on nodes that have no hvdray. ray_tune_trials_test.py has what
+takes longer."""
 
 import pytest
 from ray_libraries import library_programs_on
@@ -10,76 +11,6 @@ def programs(request, ray_cluster, tmp_path, horovod_python):
     yield from library_programs_on(request, ray_cluster, tmp_path, horovod_python)
 
 
-BEGIN = """
-import tempfile
-from ray import tune
-from ray.tune import Checkpoint, RunConfig, FailureConfig, TuneConfig, Tuner
-from hvdray.ray.tune import DistributedTrainableCreator
-
-def search(function, space, config=None, max_failures=0, stop=None, **asked):
-    trainable = DistributedTrainableCreator(function, **{"num_workers": 2, **asked})
-    return Tuner(trainable, param_space=space, tune_config=config or TuneConfig(),
-                 run_config=RunConfig(storage_path=os.environ["STORAGE"], verbose=0, stop=stop,
-                                      failure_config=FailureConfig(max_failures=max_failures))).fit()
-"""
-
-
 def test_the_search_of_the_documents(programs):
     result = programs.run_example("ray_tune_search.py")
     assert "{'epochs': 3, 'lr': 0.1}" in result.text, result.text
-
-
-def test_trials_that_follow_each_other_report_and_go_on_from_checkpoints(programs):
-    programs.run(BEGIN + """
-def steps(config):
-    import horovod.torch as hvd
-    hvd.init()
-    assert tune.get_context().get_trial_id(), "no trial"
-    checkpoint, begin = tune.get_checkpoint(), 0
-    if checkpoint is not None:
-        with checkpoint.as_directory() as folder:
-            begin = int(open(folder + "/step").read())
-    for step in range(begin, 3):
-        hvd.barrier()
-        with tempfile.TemporaryDirectory() as folder:
-            with open(folder + "/step", "w") as file:
-                file.write(str(step + 1))
-            tune.report({"step": step, "begin": begin, "size": hvd.size()},
-                        checkpoint=Checkpoint.from_directory(folder))
-        hvd.barrier()
-        if step == 1 and begin == 0 and config["number"] == 0 and hvd.rank() == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-results = search(steps, {"number": tune.grid_search([0, 1, 2])}, max_failures=1,
-                 config=TuneConfig(reuse_actors=True, max_concurrent_trials=1))
-assert not results.errors, results.errors
-metrics = [result.metrics for result in results]
-assert [m["step"] for m in metrics] == [2] * 3 and {m["size"] for m in metrics} == {2}, metrics
-assert [m["begin"] > 0 for m in metrics] == [True, False, False], metrics
-for result in results:
-    lines = open(os.path.join(result.path, "worker_1", "result.json")).read().splitlines()
-    assert len(lines) >= 3, lines
-""")
-
-
-def test_a_trial_that_tune_stops_ends_and_what_it_refuses_is_said(programs):
-    programs.run(BEGIN + """
-def loop(config):
-    import horovod.torch as hvd
-    import torch
-    hvd.init()
-    if config["bad"]:
-        tune.report({"loss": torch.ones(1)})
-    for step in range(10000):
-        tune.report(loss=config["number"], step=step)
-
-results = search(loop, {"bad": tune.grid_search([False, True]), "number": 1.0}, stop={"training_iteration": 3})
-assert results[0].metrics["step"] == 2 and results[0].error is None, results[0]
-assert "Torch tensors" in str(results[1].error), results[1].error
-
-for given, kind in ((dict(num_workers=2, num_slots=2), ValueError), (dict(num_workers=0), ValueError), (dict(num_workers=True), ValueError),
-                    (dict(num_cpus_per_worker=float("nan")), ValueError), (dict(num_gpus_per_slot=1), ValueError), (dict(timeout_s=0), ValueError)):
-    raised(kind, lambda: DistributedTrainableCreator(loop, **given))
-raised(TypeError, lambda: DistributedTrainableCreator("loop"))
-raised(ValueError, lambda: DistributedTrainableCreator(lambda: None))
-""")

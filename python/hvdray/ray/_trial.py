@@ -5,11 +5,12 @@ workers, a stand-in for Tune's session sends them, and waits until Tune has take
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import pickle
 import tempfile
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 from .. import _worker
 from .._errors import HvdrayError
@@ -24,8 +25,9 @@ FORKABLE = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 _pool: Optional[Pool] = None  # of this actor, for trials that follow each other in it (TuneConfig(reuse_actors=True))
 
 
-def run_trial(function: Any, config: Any, asked: Mapping[str, Any], timeout_s: float) -> None:
-    """`function`: pickled. `asked`: of Pool. Raises what Tune refuses, and what the workers' ends raise."""
+def run_trial(function: Any, config: Any, asked: Mapping[str, Any], timeout_s: float, modules: Sequence[str]) -> Any:
+    """What the function returns on rank 0. `function`: pickled. `asked`: of Pool. `modules`: that workers import before the first trial;
+    none: those that its workers have imported, from the second on. Raises what Tune refuses, and what the workers' ends raise."""
     import ray  # type: ignore[import]
     from ray.train._internal.session import get_session  # type: ignore[import]
 
@@ -34,16 +36,15 @@ def run_trial(function: Any, config: Any, asked: Mapping[str, Any], timeout_s: f
     node = ray.get_runtime_context().get_node_id()
     if _pool is None:
         _pool = Pool(**asked, backend="ray", env=FORKABLE, options={"start_timeout": timeout_s, "grace": GRACE_S})
-    else:
-        with contextlib.suppress(TimeoutError):
-            _pool.wait_warm(timeout_s)
+        _pool.learn({0: list(modules)}, _pool.base.env)
     executor = RayExecutor(num_workers=asked["num_workers"], pool=_pool)
     names = ("trial_name", "trial_id", "trial_resources", "trial_dir", "experiment_name")
     facts = {**{name: getattr(session, name) for name in names}, "loaded_checkpoint": session.loaded_checkpoint}
     reports = _Reports(session, executor)
+    value = None
     try:
         executor.start()
-        executor.run(work, [function, config, ray.cloudpickle.dumps(facts), node], callbacks=[reports.take])
+        value = executor.run(work, [function, config, ray.cloudpickle.dumps(facts), node], callbacks=[reports.take])[0]
     except HvdrayError:
         if reports.refused is None:
             raise
@@ -51,6 +52,7 @@ def run_trial(function: Any, config: Any, asked: Mapping[str, Any], timeout_s: f
         executor.shutdown()
     if reports.refused is not None:
         raise reports.refused
+    return value
 
 
 class _Reports:
@@ -102,10 +104,16 @@ def work(function: Any, config: Any, facts: bytes, trial_node: str) -> Any:
     """What each worker calls."""
     import ray.train._internal.session as sessions  # type: ignore[import]
 
-    setattr(sessions, "_session", _Session(pickle.loads(facts), trial_node))
+    session = _Session(pickle.loads(facts), trial_node)
+    setattr(sessions, "_session", session)
     _take_keywords()
     sizes, content = function
-    return loads(sizes, bytearray(content))(config)
+    value = loads(sizes, bytearray(content))(config)
+    if inspect.isgenerator(value):
+        for metrics in value:
+            session.report(metrics if isinstance(metrics, dict) else {"_metric": metrics})
+        return None
+    return value if session.rank == 0 else None
 
 
 class _Session:
@@ -116,7 +124,7 @@ class _Session:
     def __init__(self, facts: "dict[str, Any]", trial_node: str):
         self.__dict__.update(facts)
         self._trial_node = trial_node
-        self._rank = int(os.environ["HOROVOD_RANK"])
+        self.rank = int(os.environ["HOROVOD_RANK"])
         self._asked = 0
 
     def report(self, metrics: Any, checkpoint: Any = None) -> None:
@@ -125,8 +133,8 @@ class _Session:
         if worker is None:
             raise RuntimeError("a report of a process that is no worker")
         self._asked += 1
-        told: dict[str, Any] = {"ask": self._asked, "rank": self._rank, "metrics": metrics, "checkpoint": None, "files": None}
-        if self._rank != 0:
+        told: dict[str, Any] = {"ask": self._asked, "rank": self.rank, "metrics": metrics, "checkpoint": None, "files": None}
+        if self.rank != 0:
             return worker.log(told)
         if checkpoint is not None and self._is_here(checkpoint):
             told["files"] = read_files(checkpoint.path)

@@ -6,14 +6,18 @@ This module goes to trials by value, for nodes have no hvdray; it brings the pac
 
 from __future__ import annotations
 
+import dis
 import hashlib
+import importlib.util
+import inspect
 import io
 import os
 import shutil
 import sys
 import tempfile
 import zipfile
-from typing import Any, Callable, Optional
+from types import CodeType, ModuleType
+from typing import Any, Callable, Iterator, Optional
 
 from ._versions import check_ray
 
@@ -76,11 +80,11 @@ def DistributedTrainableCreator(
     }
     package = Package(func)
 
-    def trainable(config: "dict[str, Any]") -> None:
+    def trainable(config: "dict[str, Any]") -> Any:
         package.open()
         from hvdray.ray._trial import run_trial
 
-        run_trial(package.function, config, asked, timeout_s)
+        return run_trial(package.function, config, asked, timeout_s, package.modules)
 
     trainable.__name__ = trainable.__qualname__ = getattr(func, "__name__", "trainable")
     # The trial itself needs nothing: Ray drops the empty bundle, and its actor is in the first worker's.
@@ -100,6 +104,7 @@ class Package:
 
     def __init__(self, function: Any):
         self.function = function
+        self.modules = modules_of(function)
         self._content: Any = b""
         self._digest = ""
 
@@ -114,7 +119,7 @@ class Package:
             self._content = ray.put(content) if ray.is_initialized() else content
         payload = dumps(self.function, ["func"])
         function = (payload.sizes, b"".join(bytes(part) for part in payload.parts))
-        return {"function": function, "_content": self._content, "_digest": self._digest}
+        return {"function": function, "modules": self.modules, "_content": self._content, "_digest": self._digest}
 
     def open(self) -> None:
         """So that this process can import hvdray, and start it."""
@@ -126,6 +131,35 @@ class Package:
         if "hvdray" not in sys.modules and folder not in sys.path:
             sys.path.insert(0, folder)
         os.environ["HVDRAY_BINARY"] = os.path.join(folder, "bin", "hvdray")
+
+
+def modules_of(function: Any) -> "list[str]":
+    """Installed ones that it imports, or knows by a global name, if Horovod is among them: workers can import them before they have a
+    rank. Else none: the first trial will tell."""
+    function = inspect.unwrap(function)
+    code, known = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    names = {"ray.tune"}
+    for each in all_code(code) if isinstance(code, CodeType) else ():
+        names.update(what.argval for what in dis.get_instructions(each) if what.opname == "IMPORT_NAME")
+        names.update(known[name].__name__ for name in each.co_names if isinstance(known.get(name), ModuleType))
+    names = {name for name in names if is_installed(name.partition(".")[0])}
+    return sorted(names) if any(name.partition(".")[0] == "horovod" for name in names) else []
+
+
+def all_code(code: CodeType) -> "Iterator[CodeType]":
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from all_code(part)
+
+
+def is_installed(module: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(module) if module not in ("", "mpi4py", "hvdray", "__main__") else None
+    except (ImportError, ValueError):
+        return False
+    folders = os.path.dirname(spec.origin).split(os.sep) if spec is not None and spec.origin else []
+    return "site-packages" in folders or "dist-packages" in folders
 
 
 def packed() -> bytes:
