@@ -37,21 +37,24 @@ class Place:
         return {**os.environ, "HVDRAY_BINARY": str(self.context.hvdray), "OMP_NUM_THREADS": "1",
                 "PYTHONPATH": f"{ROOT / 'python'}:{self.site}"}
 
-    def run(self, python, measure, contender, timeout=180):
-        """The seconds that the program tells, or None."""
-        process = subprocess.Popen([python, WORKER, measure, contender], env=self.environment(), cwd=self.folder,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   start_new_session=True)
-        try:
-            out = process.communicate(timeout=timeout)[0]
-        except subprocess.TimeoutExpired:
-            out = b""
-        kill_session(process.pid)
-        process.wait()
-        try:
-            return json.loads(out.splitlines()[-1])
-        except (IndexError, ValueError):
-            return None
+    def run(self, python, measure, contender):
+        return seconds_told([python, WORKER, measure, contender], self.environment(), self.folder)
+
+
+def seconds_told(command, env, folder=None, timeout=180):
+    """The seconds that the program tells, or None."""
+    process = subprocess.Popen([str(word) for word in command], env=env, cwd=folder, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        out = process.communicate(timeout=timeout)[0]
+    except subprocess.TimeoutExpired:
+        out = b""
+    kill_session(process.pid)
+    process.wait()
+    try:
+        return json.loads(out.splitlines()[-1])
+    except (IndexError, ValueError):
+        return None
 
 
 def with_place(context, measure):
