@@ -49,8 +49,9 @@ def seconds_told(command, env, folder=None, timeout=180):
         out = process.communicate(timeout=timeout)[0]
     except subprocess.TimeoutExpired:
         out = b""
-    kill_session(process.pid)
-    process.wait()
+    finally:
+        kill_session(process.pid)
+        process.wait()
     try:
         return json.loads(out.splitlines()[-1])
     except (IndexError, ValueError):

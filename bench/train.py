@@ -1,15 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `hvdray.train` does, beside ssh."""
+"""Training loops, beside those of Ray and, for a checkpoint's bytes, beside ssh."""
 
+import pathlib
+import subprocess
 import sys
+import tempfile
 
-from calls import seconds_told
-from harness import ROOT, Measure, alternate
-from remote_site import Site
+from calls import Place, seconds_told
+from harness import ROOT, Measure, Series, alternate
+from remote_site import HostsError, Site
 
 WORKER = ROOT / "bench/workers/train.py"
+PATIENCE_S = 1500
 CHECKPOINT_MB = 256
+RAYS_OWN = "Ray's DataParallelTrainer"
 SHM = "/dev/shm"  # in memory, and each host's own
+
+
+def environment_made(*words):
+    done = subprocess.run([ROOT / "tools" / words[0], *words[1:]], capture_output=True, text=True, check=True)
+    return pathlib.Path(done.stdout.strip())
+
+
+def on_ray(context, measure, rounds):
+    """By contender, its seconds: all of them in turn on one Ray with four CPUs."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(context, pathlib.Path(folder), environment_made("ray_env.sh"))
+        (libraries,) = environment_made("ray_env.sh", "libraries").glob("lib/python3*/site-packages")
+        env = {**place.environment(), "PYTHONPATH": f"{ROOT / 'python'}:{libraries}:{place.site}"}
+        told = seconds_told([place.ray, WORKER, measure, context.rounds(rounds)], env, folder, PATIENCE_S)
+    if told is None:
+        raise HostsError("the program on Ray has failed: bench/workers/train.py")
+    return told
+
+
+def fit(context):
+    found = on_ray(context, "fit", 5)
+    return [Measure("HorovodTrainer: fit() of a trivial loop, 3 workers", "s",
+                    [Series("hvdray", found["hvdray"]), Series(RAYS_OWN, found["ray"])], "≤ 1.1 × Ray's own")]
+
+
+def killed(context):
+    found = on_ray(context, "killed", 5)
+    what = "one of 3 workers SIGKILLed → all are in the loop again"
+    return [Measure(f"{who}: {what}", "s", [Series("hvdray", found[ours]), Series(RAYS_OWN, found["ray"])], goal)
+            for who, ours, goal in (("HorovodTrainer", "hvdray", "≤ 1.1 × Ray's own"), ("hvdray.train.Trainer", "trainer", "≤ 0.1 × Ray's own"))]
 
 
 def checkpoint(context):
@@ -31,4 +66,9 @@ def checkpoint(context):
                     "≥ 0.8 × ssh host cat")]
 
 
-MEASURES = {"train.checkpoint": checkpoint}
+def with_horovod(measure):
+    """Whose environment has what hvdray needs beside Ray."""
+    return lambda context: measure(context) if context.venv else []
+
+
+MEASURES = {"train.fit": with_horovod(fit), "train.killed": with_horovod(killed), "train.checkpoint": checkpoint}
