@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training loops, beside those of Ray and, for a checkpoint's bytes, beside ssh."""
+"""Training loops and searches, beside those of Ray and, for a checkpoint's bytes, beside ssh."""
 
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 from calls import Place, seconds_told
-from harness import ROOT, Measure, Series, alternate
+from harness import ROOT, Measure, Series, alternate, timed
 from remote_site import HostsError, Site
 
 WORKER = ROOT / "bench/workers/train.py"
@@ -15,6 +16,14 @@ PATIENCE_S = 1500
 CHECKPOINT_MB = 256
 RAYS_OWN = "Ray's DataParallelTrainer"
 SHM = "/dev/shm"  # in memory, and each host's own
+SEARCH = """
+command: [echo, "step 1 loss {x}"]
+space: {x: {float: [0.1, 1]}}
+metric: loss
+trials: 12
+run: {np: 2, hosts: "localhost:4"}
+report_from: 'step (?P<step>\\d+) loss (?P<loss>\\S+)'
+"""
 
 
 def environment_made(*words):
@@ -47,6 +56,27 @@ def killed(context):
             for who, ours, goal in (("HorovodTrainer", "hvdray", "≤ 1.1 × Ray's own"), ("hvdray.train.Trainer", "trainer", "≤ 0.1 × Ray's own"))]
 
 
+def search(context):
+    found = on_ray(context, "search", 3)
+    optuna = environment_made("optuna_env.sh")
+    env = {**os.environ, "HVDRAY_BINARY": str(context.hvdray), "PYTHONPATH": str(ROOT / "python"),
+           "PATH": f"{optuna}/bin:{os.environ['PATH']}"}
+
+    def of_command():
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "search.yaml")
+            path.write_text(f"{SEARCH}output: {folder}/out\n")
+            return timed([context.hvdray, "tune", path], env=env)
+
+    def of_function():
+        told = seconds_told([optuna / "bin/python", WORKER, "function"], env)
+        return told[0] if told else None
+    plain = Series("Ray Tune, 12 plain trials on 4 CPUs", found["four"])
+    ours = alternate({"of a command, from nothing": of_command, "of a function": of_function}, context.rounds(3), warmup=0)
+    return [Measure(f"hvdray tune {row.name}: 12 trivial trials × 2 workers on 4 slots", "s", [Series("hvdray", row.values), plain],
+                    "≤ 0.15 × Ray Tune") for row in ours]
+
+
 def checkpoint(context):
     """Of a host that does not see the storage: report() ÷ ssh, both without connecting."""
     folder, storage = f"{SHM}/checkpoint", f"{SHM}/storage"
@@ -71,4 +101,5 @@ def with_horovod(measure):
     return lambda context: measure(context) if context.venv else []
 
 
-MEASURES = {"train.fit": with_horovod(fit), "train.killed": with_horovod(killed), "train.checkpoint": checkpoint}
+MEASURES = {"train.fit": with_horovod(fit), "train.killed": with_horovod(killed), "train.search": with_horovod(search),
+            "train.checkpoint": checkpoint}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One program that trains: train.py MEASURE ARGUMENTS. Prints, as JSON, a list of seconds, or such lists by contender."""
+"""One program that trains or searches: train.py MEASURE ARGUMENTS. Prints, as JSON, a list of seconds, or such lists by contender."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-WORKERS = 3
+WORKERS, TRIALS = 3, 12
 
 
 def timed(function):
@@ -108,6 +108,42 @@ def killed_of(Trainer, train, loop, workers):
     began = times.pop("killed")
     assert len(times) == WORKERS
     return max(times.values()) - began
+
+
+# ---- a search of trials that do nothing
+
+def trial(config):
+    from ray import tune
+    tune.report({"loss": config["x"]})
+
+
+def search(rounds):
+    init_ray()
+    return in_turn({"four": lambda: search_of(trial, 4)}, rounds, 0)
+
+
+def search_of(trainable, most):
+    from ray import tune
+    with tempfile.TemporaryDirectory() as folder:
+        config = tune.TuneConfig(metric="loss", mode="min", num_samples=TRIALS, max_concurrent_trials=most)
+        tuner = tune.Tuner(trainable, param_space={"x": tune.uniform(0, 1)}, tune_config=config,
+                           run_config=tune.RunConfig(storage_path=folder, verbose=0))
+        found = []
+        took = timed(lambda: found.extend(tuner.fit()))
+    assert [result.error for result in found] == [None] * TRIALS
+    return took
+
+
+def function():
+    return [timed(search_of_function)]
+
+
+def search_of_function():
+    import hvdray.tune
+    with tempfile.TemporaryDirectory() as folder:
+        study = hvdray.tune.run(lambda config: config["x"], space={"x": {"float": [0, 1]}}, metric="loss", trials=TRIALS, output=folder,
+                                run={"np": 2, "hosts": "localhost:4"})
+    assert [one.state.name for one in study.trials] == ["COMPLETE"] * TRIALS
 
 
 # ---- a checkpoint of a host that does not see the storage
