@@ -119,13 +119,16 @@ def trial(config):
 
 def search(rounds):
     init_ray()
-    return in_turn({"four": lambda: search_of(trial, 4)}, rounds, 0)
+    from hvdray.ray.tune import DistributedTrainableCreator
+    ours = DistributedTrainableCreator(trial, num_workers=2)
+    return in_turn({"four": lambda: search_of(trial, 4), "two": lambda: search_of(trial, 2), "creator": lambda: search_of(ours, 2),
+                    "reusing": lambda: search_of(ours, 2, reuse_actors=True)}, rounds, 0)
 
 
-def search_of(trainable, most):
+def search_of(trainable, most, **more):
     from ray import tune
     with tempfile.TemporaryDirectory() as folder:
-        config = tune.TuneConfig(metric="loss", mode="min", num_samples=TRIALS, max_concurrent_trials=most)
+        config = tune.TuneConfig(metric="loss", mode="min", num_samples=TRIALS, max_concurrent_trials=most, **more)
         tuner = tune.Tuner(trainable, param_space={"x": tune.uniform(0, 1)}, tune_config=config,
                            run_config=tune.RunConfig(storage_path=folder, verbose=0))
         found = []
