@@ -181,6 +181,8 @@ int hvdray_async_poll(const hvdray_async* async, int64_t handle);
 // Blocks until it has ended; returns how. May be called again, and by several threads. 101: no such
 // handle.
 int hvdray_async_wait(hvdray_async* async, int64_t handle);
+// As wait, but -1 after `milliseconds` if it has not ended: for programs that look at signals.
+int hvdray_async_wait_for(hvdray_async* async, int64_t handle, int milliseconds);
 // Of one that has ended with 0; else 101.
 int hvdray_async_result(const hvdray_async* async, int64_t handle, hvdray_result* result);
 // Forgets the handle, once the operation has ended. reap still names it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // async.h over AsyncCore: no exception leaves, an error becomes its number and a line.
 #include <algorithm>
-#include <exception>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -136,6 +136,14 @@ int hvdray_async_wait(hvdray_async* async, int64_t handle) {
     const hvdray::LocalOperationPtr operation = async->core->table().Wait(handle);
     return operation == nullptr ? hvdray::NoHandle(handle) : *operation->status;
   });
+}
+
+int hvdray_async_wait_for(hvdray_async* async, int64_t handle, int milliseconds) {
+  if (hvdray::CheckHere(async).ok() &&
+      !async->core->table().WaitFor(handle, std::chrono::milliseconds(milliseconds))) {
+    return -1;
+  }
+  return hvdray_async_wait(async, handle);
 }
 
 int hvdray_async_result(const hvdray_async* async, int64_t handle, hvdray_result* result) {

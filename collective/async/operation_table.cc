@@ -106,6 +106,14 @@ LocalOperationPtr OperationTable::Wait(int64_t handle) {
   return operation;
 }
 
+bool OperationTable::WaitFor(int64_t handle, Duration longest) {
+  std::unique_lock lock(mutex_);
+  const auto found = by_handle_.find(handle);
+  if (found == by_handle_.end()) return true;
+  const LocalOperationPtr operation = found->second;
+  return done_.wait_for(lock, longest, [&] { return operation->status.has_value(); });
+}
+
 void OperationTable::Release(int64_t handle) {
   const std::lock_guard lock(mutex_);
   by_handle_.erase(handle);

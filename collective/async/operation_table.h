@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/types.h"
 #include "collective/async/async.h"
 #include "collective/async/request.h"
 
@@ -70,6 +71,8 @@ class OperationTable {
   int Poll(int64_t handle) const;
   /// Blocks until it is done. nullptr: no such handle.
   LocalOperationPtr Wait(int64_t handle);
+  /// False: it is not done after so long.
+  bool WaitFor(int64_t handle, Duration longest);
   void Release(int64_t handle);
   size_t Reap(std::span<int64_t> handles);
 

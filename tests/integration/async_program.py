@@ -101,7 +101,7 @@ def values(library):
 
 
 def die(library, phase):
-    """Phases: "before" it submits, "after" it has, when others' result is "allocated" (so in the exchange of data), "joined"."""
+    """Phases: "before" it submits, "after" it has, when its result is "allocated" (so others exchange data), once it has "joined"."""
     victim = int(os.environ["VICTIM"])
     me = int(os.environ["HOROVOD_RANK"])
     death = os.environ["DEATH"]
@@ -127,9 +127,13 @@ def die(library, phase):
         elif phase == "allocated":
             handle, _ = rank.begin(kind, "last", [1.0] * count, allocate=dies)
             rank.wait(handle)
+        elif phase == "joined":
+            rank.begin(JOIN, "join", [])
+            time.sleep(0.05)  # so that others may be in an operation with its zeros, or not
         dies()
     # Each was done before the death, or ends with it.
-    for what, name, elements in [(ALLREDUCE, "first", 1), (kind, "last", count), (kind, "one more", 1)]:
+    more = [(kind, f"more {i}", 1) for i in range(1_000_000 if phase == "joined" else 1)]
+    for what, name, elements in [(ALLREDUCE, "first", 1), (kind, "last", count), *more]:
         code, handle, _ = rank.submit(what, name, [1.0] * elements)
         code = code or rank.wait(handle)
         line, end = rank.error(), time.monotonic()

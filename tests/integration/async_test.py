@@ -33,7 +33,7 @@ def test_a_process_has_one_life_after_the_other(hvdray, backend):
 
 
 @pytest.mark.parametrize("victim", [0, 2])
-@pytest.mark.parametrize("phase", ["before", "after", "allocated"])
+@pytest.mark.parametrize("phase", ["before", "after", "allocated", "joined"])
 @pytest.mark.parametrize("backend", ["auto", "gloo"])
 def test_a_peer_that_is_killed_ends_the_operations_of_all(hvdray, tmp_path, backend, phase, victim):
     result = go(hvdray, 4, "die", phase, VICTIM=victim, DEATH=tmp_path / "death", HVDRAY_COLLECTIVE=backend)
