@@ -56,7 +56,11 @@ Negotiator::Negotiator(int rank, int size, NegotiationSettings settings)
   Insert(0, std::move(all));
 }
 
-Negotiator::~Negotiator() = default;
+// Slots, their requests and process sets know each other.
+Negotiator::~Negotiator() {
+  for (const std::shared_ptr<Slot>& slot : pending_) slot->requests.clear();
+  for (auto& [id, set] : sets_) set->joined.clear();
+}
 
 void Negotiator::Insert(int id, std::vector<int> ranks) {
   auto set = std::make_shared<ProcessSet>();
@@ -346,6 +350,8 @@ void Negotiator::RemoveSet(PlannedOperation& operation) {
   for (const auto& entry : set->second->joined) {
     if (entry != nullptr) Refuse(entry);
   }
+  set->second->joined.assign(set->second->ranks.size(), nullptr);
+  set->second->joined_count = 0;
   sets_.erase(set);
 }
 

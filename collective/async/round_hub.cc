@@ -73,6 +73,7 @@ RoundHub::~RoundHub() {
 void RoundHub::Serve() {
   bool is_stopping = false;
   for (;;) {
+    if (come_ == size_) std::erase_if(peers_, [](const auto& peer) { return peer->rank < 0; });
     std::vector<pollfd> polled;
     if (!is_stopping) polled.push_back({stop_.get(), POLLIN, 0});
     if (come_ < size_) polled.push_back({listener_.get(), POLLIN, 0});
@@ -81,7 +82,7 @@ void RoundHub::Serve() {
       polled.push_back(
           {peer->fd.get(), static_cast<int16_t>(POLLIN | (peer->out.empty() ? 0 : POLLOUT)), 0});
     }
-    const bool is_timed = is_stopping || (come_ < size_ && !has_ended_);
+    const bool is_timed = is_stopping || (come_ < size_ && end_.empty());
     const Duration left = deadline_ - std::chrono::steady_clock::now();
     if (is_stopping && (peers_.empty() || left <= Duration::zero())) return;
     if (is_timed && left <= Duration::zero()) {
@@ -125,19 +126,17 @@ void RoundHub::Accept() {
 
 // False: it has gone, or is none of ours.
 bool RoundHub::Receive(Peer& peer) {
-  char buffer[16384];
-  for (;;) {
-    const ssize_t got = ::recv(peer.fd.get(), buffer, sizeof buffer, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
-    if (got <= 0) return false;
-    peer.in.append(buffer, static_cast<size_t>(got));
-  }
+  char buffer[65536];  // once a turn, so that one that sends much leaves time for others
+  const ssize_t got = ::recv(peer.fd.get(), buffer, sizeof buffer, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (got <= 0) return false;
+  peer.in.append(buffer, static_cast<size_t>(got));
   if (peer.rank < 0 && !Greet(peer)) return peer.in.size() < sizeof(RoundGreeting);
   RoundFrame frame;
   std::string body;
   for (;;) {
     const Result<bool> taken = TakeFrame(peer.in, frame, body);
-    if (!taken.ok()) return false;
+    if (!taken.ok()) return false;  // so it ends as one that has died
     if (!*taken) return true;
     Handle(peer, frame, std::move(body));
   }
@@ -156,6 +155,10 @@ bool RoundHub::Greet(Peer& peer) {
   }
   peer.in.erase(0, sizeof greeting);
   peer.rank = rank;
+  if (!end_.empty()) {  // it comes too late
+    peer.out = Encode({RoundFrame::kEnd}, end_);
+    Flush(peer);
+  }
   if (++come_ == size_) {
     listener_.Reset();
     SendAll({RoundFrame::kRing, 0}, {});
@@ -194,7 +197,9 @@ void RoundHub::SendAll(const RoundFrame& frame, std::string_view bytes) {
 }
 
 void RoundHub::EndAll(const std::string& why) {
-  if (!std::exchange(has_ended_, true)) SendAll({RoundFrame::kEnd}, why);
+  if (!end_.empty()) return;
+  end_ = why;
+  SendAll({RoundFrame::kEnd}, why);
 }
 
 // What does not fit now goes when there is room; a broken connection is found by its reads.

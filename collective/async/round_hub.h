@@ -73,7 +73,7 @@ class RoundHub {
   uint32_t rung_ = 0;
   int gathered_count_ = 0;
   std::vector<std::string> gathered_;  ///< By rank, of the round that is on.
-  bool has_ended_ = false;
+  std::string end_;                    ///< Why all is over; empty: it is not.
   std::thread thread_;
 };
 
