@@ -34,8 +34,8 @@ bool HasRows(RequestKind kind) {
 
 bool ShapesAgree(const Request& a, const Request& b) {
   if (!HasRows(a.kind)) return a.shape == b.shape;
-  return a.shape.size() == b.shape.size() &&
-         std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1);
+  if (a.shape.empty() || b.shape.empty()) return a.shape == b.shape;
+  return std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1, b.shape.end());
 }
 
 // What two requests differ in, and how each has it.

@@ -82,7 +82,7 @@ class _Allgather(Function):
 
     @staticmethod
     def forward(ctx: Any, is_group: bool, name: Optional[str], options: dict[str, Any], *tensors: torch.Tensor) -> Any:
-        ctx.rows, ctx.members = [tensor.shape[0] for tensor in tensors], options["process_set"]
+        ctx.rows, ctx.members = [len(tensor.shape) and tensor.shape[0] for tensor in tensors], options["process_set"]
         return _run(is_group, "allgather", name, options, tensors)
 
     @staticmethod

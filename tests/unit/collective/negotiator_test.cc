@@ -180,6 +180,20 @@ TEST(NegotiatorTest, RowsOfAllRanksAreInThePlan) {
   }
 }
 
+TEST(NegotiatorTest, ANumberHasNoRows) {
+  Ranks ranks(3);
+  for (const RequestKind kind : {RequestKind::kAllGather, RequestKind::kAllToAll}) {
+    Request number = AllReduceOf("a", {});
+    number.kind = kind;
+    Request vector = number;
+    vector.shape = {3};
+    const Plan plan = ranks.Round({{number}, {number}, {number}});
+    EXPECT_NE(plan.batches[0][0].error.ToString().find("has no dimension"), std::string::npos);
+    const Plan mixed = ranks.Round({{number}, {vector}, {number}});
+    EXPECT_NE(mixed.batches[0][0].error.ToString().find("Mismatched shapes"), std::string::npos);
+  }
+}
+
 TEST(NegotiatorTest, AGroupRunsOnceItIsWhole) {
   Ranks ranks(2);
   Request a = AllReduceOf("a");
@@ -287,6 +301,23 @@ TEST(NegotiatorTest, ProcessSetsComeAndGo) {
   EXPECT_FALSE(plan.batches[0][0].error.ok());
   EXPECT_FALSE(ranks.Round({{remove}, {remove}, {remove}}).batches[0][0].error.ok());
   EXPECT_EQ(ranks[0].ProcessSets().size(), 1U);
+}
+
+TEST(NegotiatorTest, WhatComesWithTheEndOfItsProcessSetIsRefused) {
+  Ranks ranks(2);
+  Request add = AllReduceOf("add", {});
+  add.kind = RequestKind::kAddProcessSet;
+  add.numbers = {0};
+  EXPECT_EQ(ranks.Round({{add}, {add}}).batches[0][0].process_set, 1);
+  Request remove = add;
+  remove.kind = RequestKind::kRemoveProcessSet;
+  remove.numbers = {1};
+  Request inner = AllReduceOf("a");
+  inner.process_set = 1;
+  EXPECT_EQ(NamesOf(ranks.Round({{remove}, {}})), Names{});
+  const Plan plan = ranks.Round({{inner}, {remove}});
+  ASSERT_EQ(NamesOf(plan), (Names{"add", "a"}));
+  EXPECT_NE(plan.batches[1][0].error.message().find("has been removed"), std::string::npos);
 }
 
 TEST(NegotiatorTest, WhatWaitsIsNamedWithTheRanksThatAreMissing) {
