@@ -43,8 +43,10 @@ def _take_place() -> None:
 
 def _agree_on_generation() -> None:
     """Rank 0, which has lived longest, counts on; values of the rendezvous are gone with each generation."""
-    key = "hvdray_torch/generation"
-    if os.environ.get("HOROVOD_RANK") == "0":
+    key, rank = "hvdray_torch/generation", os.environ.get("HOROVOD_RANK")
+    # By this the launcher knows that a newcomer is there, and only then stops the others for it.
+    ask("PUT", f"global/rank_{rank}", os.environ.get("HOROVOD_HOSTNAME", "").encode())
+    if rank == "0":
         number = str(int(os.environ.get("HVDRAY_GENERATION", "0")) + 1)
         ask("PUT", key, number.encode())
     else:
