@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from typing import Any, Callable, Optional, Sequence
 
 from . import _library
@@ -14,6 +15,7 @@ from ._errors import HorovodInternalError, MismatchError
 
 library = _library.load()
 _REAPED = 256
+_LOOK_MS = 200
 
 
 class Operation:
@@ -43,6 +45,7 @@ class _State:
         self.place = Place()
         library.hvdray_async_place(pointer, ctypes.byref(self.place))
         self.is_homogeneous = True
+        self.waiting = 0  # threads
 
 
 _state: Optional[_State] = None
@@ -91,13 +94,18 @@ def start() -> None:
 def stop() -> None:
     """Ends what is in flight, here and on the others. Handles of this life are unknown from now on."""
     global _state
-    ended, _state = _state, None
+    with _lock:
+        ended, _state = _state, None
+        _operations.clear()
     if ended is None:
         return
     library.hvdray_async_shutdown(ended.pointer)
-    library.hvdray_async_free(ended.pointer)
+    until = time.monotonic() + 2
+    while ended.waiting and time.monotonic() < until:  # other threads, which it has let go
+        time.sleep(0.001)
+    if not ended.waiting:  # else it is called from a signal handler in the middle of a wait
+        library.hvdray_async_free(ended.pointer)
     with _lock:
-        _operations.clear()
         _kept.clear()
 
 
@@ -115,9 +123,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def submit(requests: Any, count: int, operation: Operation) -> Handle:
     """Begins an operation, or a group of them. Raises what is wrong with it on this rank."""
-    current = state()
     handles = (ctypes.c_int64 * count)()
     with _lock:
+        current = state()
         code = library.hvdray_async_submit(current.pointer, requests, count, handles)
         if code == 0:
             operation.handles = list(handles)
@@ -141,51 +149,61 @@ def _refusal(code: int) -> Exception:
 
 def reap() -> None:
     """Lets go what belongs to operations that have ended."""
-    if _state is None:
-        return
     with _lock:
         count = _REAPED
-        while count == _REAPED:
+        while _state is not None and count == _REAPED:
             count = library.hvdray_async_reap(_state.pointer, _reaped, _REAPED)
             for handle in _reaped[:count]:
                 _kept.pop(handle, None)
 
 
-def poll(handle: int) -> bool:
+def _find(handle: int) -> Operation:
     operation = _operations.get(handle)
     if operation is None:
         raise ValueError(f"Handle {handle} was not created or has been cleared.")
-    pointer = state().pointer
-    return all(library.hvdray_async_poll(pointer, one) != 0 for one in operation.handles)
+    return operation
+
+
+def poll(handle: int) -> bool:
+    operation = _find(handle)
+    with _lock:
+        pointer = state().pointer
+        return all(library.hvdray_async_poll(pointer, one) != 0 for one in operation.handles)
 
 
 def wait(handle: int) -> Any:
-    """Blocks until it has ended; the result. The handle is used up then."""
-    operation = _operations.get(handle)
-    if operation is None:
-        raise ValueError(f"Handle {handle} was not created or has been cleared.")
-    pointer = state().pointer
-    failed = None
-    for one in operation.handles:
-        code = library.hvdray_async_wait(pointer, one)
-        if code != 0 and failed is None:
-            failed = (MismatchError if code == _library.BAD_ARGUMENT else HorovodInternalError)(last_error())
+    """Blocks until it has ended; the result. The handle is used up then, unless a signal comes before."""
+    operation = _find(handle)
+    with _lock:
+        current = state()
+        current.waiting += 1
     try:
-        if failed is not None:
-            raise failed
-        return operation.finish(operation)
-    finally:
-        forget(handle)
+        failed = None
         for one in operation.handles:
-            _kept.pop(one, None)
+            code = -1
+            while code == -1:  # Python looks at signals in between
+                code = library.hvdray_async_wait_for(current.pointer, one, _LOOK_MS)
+            if code != 0 and failed is None:
+                failed = (MismatchError if code == _library.BAD_ARGUMENT else HorovodInternalError)(last_error())
+        try:
+            if failed is not None:
+                raise failed
+            return operation.finish(operation)
+        finally:
+            forget(handle)
+            for one in operation.handles:
+                _kept.pop(one, None)
+    finally:
+        with _lock:
+            current.waiting -= 1
 
 
 def forget(handle: int) -> None:
     operation = _operations.pop(handle, None)
-    current = _state
-    if operation is not None and current is not None:
-        for one in operation.handles:
-            library.hvdray_async_release(current.pointer, one)
+    with _lock:
+        if operation is not None and _state is not None:
+            for one in operation.handles:
+                library.hvdray_async_release(_state.pointer, one)
 
 
 def result_of(handle: int) -> Result:

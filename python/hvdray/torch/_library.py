@@ -59,7 +59,7 @@ _PROTOTYPES = """
     hvdray_async_process_sets i pIn
     hvdray_async_submit i pRnQ
     hvdray_async_poll i pq
-    hvdray_async_wait i pq
+    hvdray_async_wait_for i pqi
     hvdray_async_result i pqE
     hvdray_async_release - pq
     hvdray_async_reap n pQn

@@ -6,8 +6,10 @@ import gc
 import itertools
 import json
 import os
+import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 
@@ -272,6 +274,39 @@ def a_forked_child_is_not_initialized():
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     hvd.barrier()
+
+
+def a_signal_is_heard_while_an_operation_waits():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    hvd.barrier()
+    if hvd.rank() == 0:
+        before = signal.signal(signal.SIGALRM, interrupt)
+        handle = hvd.allreduce_async(torch.ones(2), name="late")
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        raised(KeyboardInterrupt, lambda: hvd.synchronize(handle))
+        signal.signal(signal.SIGALRM, before)
+    hvd.barrier()
+    if hvd.rank() != 0:
+        handle = hvd.allreduce_async(torch.ones(2), name="late")
+    assert hvd.synchronize(handle).tolist() == [1.0, 1.0]
+
+
+def shutdown_frees_a_thread_that_waits():
+    first = hvd.rank() == 0
+    if first:
+        handle = hvd.allreduce_async(torch.ones(2), name="never")
+        told = []
+        thread = threading.Thread(
+            target=lambda: told.append(raised((hvd.HorovodInternalError, ValueError), lambda: hvd.synchronize(handle))))
+        thread.start()
+    hvd.barrier()
+    hvd.shutdown()
+    if first:
+        thread.join()
+        assert told
+    hvd.init()
 
 
 def the_timeline_shows_what_has_ended():
