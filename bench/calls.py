@@ -127,6 +127,14 @@ def is_there(pid):
         return False
 
 
+def results(context):
+    def measure(context, place):
+        found = rounds_of(context, place, place.ray, "results", {"hvdray": "hvdray", "horovod.ray": "horovod"}, 5)
+        return [Measure(f"a result of {size} MB from a worker on Ray", "s", series_of(found, lambda v, n=n: v[n]), "≤ 1.2 × horovod.ray")
+                for n, size in enumerate((64, 256))]
+    return with_place(context, measure)
+
+
 def killed(context):
     """SIGKILL of the program → the last of its workers is gone."""
     def once(place):
@@ -149,4 +157,5 @@ def killed(context):
     return with_place(context, measure)
 
 
-MEASURES = {"calls.run": run, "calls.executors": executors, "calls.gangs": gangs, "calls.short": calls, "calls.killed": killed}
+MEASURES = {"calls.run": run, "calls.executors": executors, "calls.gangs": gangs, "calls.short": calls,
+            "calls.results": results, "calls.killed": killed}

@@ -150,6 +150,37 @@ def array_ray():
     return [timed(call) for _ in range(5)]
 
 
+# ---- large results
+
+def ones(megabytes):
+    import numpy
+    return numpy.ones(megabytes << 17) if os.environ["HOROVOD_RANK"] == "0" else None
+
+
+def results_from(ray_executor):
+    executor = ray_executor(ray_executor.create_settings(timeout_s=60), num_workers=2)
+    executor.start()
+    executor.run(ones, args=(1,))
+    times = []
+    for megabytes in (64, 256):
+        rounds = [timed(lambda m=megabytes: executor.run(ones, args=(m,))) for _ in range(3)]
+        times.append(sorted(rounds)[1])
+    executor.shutdown()
+    return times
+
+
+def results_hvdray():
+    init_ray()
+    from hvdray.ray import RayExecutor
+    return results_from(RayExecutor)
+
+
+def results_horovod():
+    init_ray()
+    from horovod.ray import RayExecutor
+    return results_from(RayExecutor)
+
+
 # ---- an import
 
 def import_hvdray():
