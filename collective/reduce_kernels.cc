@@ -352,7 +352,8 @@ template <typename T>
 HVDRAY_INLINE T Times(T value, double factor) {
   if constexpr (std::is_integral_v<T>) {
     constexpr auto kLowest = static_cast<double>(std::numeric_limits<T>::min());
-    constexpr double kBeyond = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;
+    constexpr T kHalf = std::numeric_limits<T>::max() / 2 + 1;
+    constexpr double kBeyond = static_cast<double>(kHalf) * 2;  // max() itself would be rounded
     const double product = static_cast<double>(value) * factor;
     if (!(product > kLowest)) return std::numeric_limits<T>::min();
     return product >= kBeyond ? std::numeric_limits<T>::max() : static_cast<T>(product);

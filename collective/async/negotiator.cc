@@ -139,7 +139,7 @@ Result<std::shared_ptr<const Negotiator::Entry>> Negotiator::Learn(int rank,
   entry->serial = next_serial_++;
   const auto set = sets_.find(entry->request.process_set);
   if (set == sets_.end()) {
-    Refuse(std::move(entry));
+    Refuse(entry);
     return std::shared_ptr<const Entry>();
   }
   std::weak_ptr<Slot>& place = set->second->slots[entry->request.name];
@@ -162,7 +162,7 @@ Result<std::shared_ptr<const Negotiator::Entry>> Negotiator::Learn(int rank,
   return std::shared_ptr<const Entry>(std::move(entry));
 }
 
-void Negotiator::Refuse(std::shared_ptr<const Entry> entry) {
+void Negotiator::Refuse(const std::shared_ptr<const Entry>& entry) {
   PlannedOperation operation;
   operation.error =
       Status(ErrorCode::kUsage,
@@ -175,7 +175,7 @@ void Negotiator::Refuse(std::shared_ptr<const Entry> entry) {
 Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, TimePoint now) {
   const auto found = sets_.find(entry->request.process_set);
   if (found == sets_.end()) {
-    Refuse(std::move(entry));
+    Refuse(entry);
     return {};
   }
   ProcessSet& set = *found->second;

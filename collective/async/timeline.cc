@@ -39,7 +39,7 @@ std::string EventOf(RequestKind kind) {
 Status Timeline::Start(const std::string& path, bool marks_cycles) {
   const std::lock_guard lock(mutex_);
   if (file_ != nullptr) return {ErrorCode::kUsage, "the timeline has been started already"};
-  file_.reset(std::fopen(path.c_str(), "we"));
+  file_.reset(std::fopen(path.c_str(), "we"));  // NOLINT(cppcoreguidelines-owning-memory)
   if (file_ == nullptr) {
     return {ErrorCode::kFileUnwritable, fmt::format("timeline {}: {}", path, std::strerror(errno))};
   }
