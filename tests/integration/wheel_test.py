@@ -134,6 +134,16 @@ def test_the_command_is_there_too(installed, tmp_path):
         assert "all results are right" in output_of(*command, env={"PATH": "/usr/bin:/bin"})
 
 
+def test_workers_of_another_python_get_its_horovod(installed):
+    python = "/usr/bin/python3"
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no torch here: apt-get install python3-torch")
+    program = "import horovod.torch as hvd, torch; hvd.init(); print(hvd.__file__, hvd.allreduce(torch.ones(1), op=hvd.Sum).item())"
+    out = output_of(installed / "bin/hvdray", "run", "-np", "2", "--horovod", "builtin", "--", python, "-c", program,
+                    env={"PATH": "/usr/bin:/bin"})
+    assert re.findall(rf"({re.escape(str(installed))}\S+/hvdray/torch/__init__.py) 2.0$", out, re.M) and out.count(" 2.0") == 2, out
+
+
 def test_it_goes_without_a_trace(wheel, installed):
     output_of(installed / "bin/pip", "uninstall", "-q", "-y", "hvdray")
     left = [path for path in installed.rglob("*hvdray*") if "packages" not in str(path)]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pickle
 from typing import Any, Iterable, Optional, Union
 
-import cloudpickle
 import torch
 
 from . import _core
@@ -65,7 +64,12 @@ def allgather_object(
 
 
 def _pickled(obj: Any) -> torch.Tensor:
-    return torch.frombuffer(bytearray(cloudpickle.dumps(obj)), dtype=torch.uint8)
+    """By cloudpickle, where it is installed: it takes functions and classes of the script, too."""
+    try:
+        from cloudpickle import dumps
+    except ImportError:
+        from pickle import dumps
+    return torch.frombuffer(bytearray(dumps(obj)), dtype=torch.uint8)
 
 
 def _unpickled(data: torch.Tensor) -> Any:
