@@ -631,6 +631,7 @@ TEST(AsyncTest, ManyThreadsSubmit) {
   OnRankThreads(2, 60s, [](const CommunicatorOptions& options) {
     AsyncRank rank(options);
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&rank, t] {
         for (int i = 0; i < 100; ++i) {
@@ -650,6 +651,8 @@ TEST(AsyncTest, NamesMayBeLongAndMany) {
     AsyncRank rank(options);
     std::vector<Sent> all;
     std::vector<hvdray_request> requests;
+    all.reserve(40);
+    requests.reserve(40);
     for (int i = 0; i < 40; ++i) {
       all.push_back(
           SumOf(std::string(60000, static_cast<char>('a' + i % 26)) + std::to_string(i), {1}));
@@ -699,6 +702,8 @@ TEST(AsyncTest, RanksOfSeveralHostsMeetOverTheNetwork) {
     // More than a connection has room for.
     std::vector<Sent> all;
     std::vector<hvdray_request> requests;
+    all.reserve(100);
+    requests.reserve(100);
     for (int i = 0; i < 100; ++i)
       all.push_back(SumOf(std::string(60000 + static_cast<size_t>(i), 'x'), {1}));
     for (Sent& sent : all) requests.push_back(sent.Get());

@@ -73,9 +73,11 @@ class Schedule {
       auto set = std::next(sets_.begin(), Pick(0, static_cast<int>(sets_.size()) - 1));
       const int members = Pick(0, 3) == 0 ? Pick(2, 4) : 1;  // of a group
       std::vector<Request> group;
+      group.reserve(static_cast<size_t>(members));
       for (int k = 0; k < members; ++k) group.push_back(Operation(step, i, k, set->first));
       if (members > 1) {
         std::vector<std::string_view> names;
+        names.reserve(group.size());
         for (const Request& request : group) names.push_back(request.name);
         for (Request& request : group) {
           request.group = GroupOf(names);

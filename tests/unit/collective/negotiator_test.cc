@@ -93,6 +93,7 @@ TEST(NegotiatorTest, AnOperationRunsWhenItIsThereOnAllRanksInAnyOrder) {
 TEST(NegotiatorTest, KnownRequestsAreBits) {
   Ranks ranks(2);
   std::vector<Request> step;
+  step.reserve(161);
   for (int i = 0; i < 161; ++i)
     step.push_back(AllReduceOf("gradient of layer " + std::to_string(i)));
   EXPECT_EQ(NamesOf(ranks.Round({step, step})).size(), 161U);
@@ -344,7 +345,7 @@ TEST(NegotiatorTest, AllEndsAfterWhatIsThere) {
 }
 
 TEST(NegotiatorTest, WhatNoRankCanSendEndsIt) {
-  const auto round = [](std::string message) {
+  const auto round = [](const std::string& message) {
     Negotiator negotiator(0, 2, {});
     const std::vector<std::string_view> messages{message, message};
     return negotiator.Round(messages, {}).status().code();
