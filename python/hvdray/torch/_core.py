@@ -53,6 +53,7 @@ _lock = threading.RLock()  # submit, and what it adds to _kept, is one step for 
 _operations: dict[int, Operation] = {}  # by public handle, until synchronized or forgotten
 _kept: dict[int, Any] = {}  # by the library's handle, until reaped
 _reaped = (ctypes.c_int64 * _REAPED)()
+_next_reap = 0  # from this handle on
 _inits: dict[str, int] = {}  # by generation
 
 
@@ -123,6 +124,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def submit(requests: Any, count: int, operation: Operation) -> Handle:
     """Begins an operation, or a group of them. Raises what is wrong with it on this rank."""
+    global _next_reap
     handles = (ctypes.c_int64 * count)()
     with _lock:
         current = state()
@@ -134,7 +136,8 @@ def submit(requests: Any, count: int, operation: Operation) -> Handle:
             _operations[handles[0]] = operation
     if code != 0:
         raise _refusal(code)
-    if handles[0] % 64 == 0:
+    if handles[-1] >= _next_reap:
+        _next_reap = handles[-1] + 64
         reap()
     return Handle(handles[0])
 

@@ -81,14 +81,15 @@ def is_homogeneous() -> bool:
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """Rank 0 begins to write Horovod's timeline into the file."""
-    pointer = _core.state().pointer
-    if _core.library.hvdray_async_timeline_start(pointer, os.fsencode(file_path), int(mark_cycles)) != 0:
+    state = _core.state()
+    if _core.library.hvdray_async_timeline_start(state.pointer, os.fsencode(file_path), int(mark_cycles)) != 0:
         raise ValueError(_core.last_error())
 
 
 def stop_timeline() -> None:
     """Ends the timeline, if there is one."""
-    _core.library.hvdray_async_timeline_stop(_core.state().pointer)
+    state = _core.state()
+    _core.library.hvdray_async_timeline_stop(state.pointer)
 
 
 def mpi_threads_supported() -> bool:

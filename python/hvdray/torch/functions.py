@@ -41,7 +41,7 @@ def broadcast_object(
     obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Any:
     """root's object, pickled, for every rank; root itself gets the one it gave."""
-    name = name or type(obj).__name__
+    name = name or "broadcast_object"  # not of its type: others may have None
     is_root = _core.rank() == root_rank
     data = _pickled(obj) if is_root else torch.empty(0, dtype=torch.uint8)
     size = torch.tensor([data.numel()], dtype=torch.int64)
@@ -56,7 +56,7 @@ def allgather_object(
     obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
     """The objects of all ranks, in their order."""
-    name = name or type(obj).__name__
+    name = name or "allgather_object"
     data = _pickled(obj)
     sizes = allgather(torch.tensor([data.numel()], dtype=torch.int64), f"{name}.size", process_set)
     gathered = allgather(data, f"{name}.data", process_set)

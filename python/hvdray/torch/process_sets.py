@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Iterable, Optional, Sequence, Union
 
 from . import _core
@@ -48,6 +49,7 @@ class ProcessSet:
 
 global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
+_registered: weakref.WeakSet[ProcessSet] = weakref.WeakSet()
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -73,8 +75,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def begin(process_sets: Iterable[ProcessSet]) -> None:
     """After init(): the set of all ranks, and those that it was given."""
     global_process_set.ranks = _core.ranks_of(0)
-    for entry in process_sets:
+    for entry in (*_registered, *process_sets):  # ids of an earlier life may be others' now
         entry.process_set_id = None
+    _registered.clear()
     for number, entry in enumerate(process_sets):
         try:
             _register(entry)
@@ -87,4 +90,5 @@ def _register(entry: ProcessSet) -> ProcessSet:
     if any(_core.ranks_of(number) == entry.ranks for number in _core.process_sets()):
         raise ValueError(f"Attempted to add a duplicate process set: {entry}")
     entry.process_set_id = _core.change_sets(add=entry.ranks)
+    _registered.add(entry)
     return entry

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What hvdray.torch says of itself, on two ranks or more: each function is a fact, and all run in one process."""
 
+import contextlib
 import functools
 import gc
 import itertools
@@ -12,6 +13,7 @@ import tempfile
 import threading
 import time
 import warnings
+import weakref
 
 os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
 
@@ -125,6 +127,32 @@ def handles_end_once_and_nobody_has_to_wait():
     assert hvd.allreduce(torch.ones(1000), name="dropped.0").sum() == 1000
 
 
+def nothing_is_kept_of_groups_that_nobody_waits_for():
+    left = weakref.WeakSet()
+    for number in range(200):
+        tensors = [torch.ones(10), torch.ones(10)]
+        left.update(tensors)
+        hvd.grouped_allreduce_async_(tensors)
+        if number == 100:
+            hvd.barrier()
+    del tensors
+    hvd.barrier()
+    for _ in range(40):
+        hvd.grouped_allreduce([torch.ones(1), torch.ones(1)])
+    assert not left
+
+
+def a_signal_ends_a_wait():
+    """As Ctrl-C does. What was waited for goes on."""
+    handle = hvd.allreduce_async(torch.ones(2), name="late") if hvd.rank() == 0 else None
+    if handle is not None:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        raised(KeyboardInterrupt, lambda: hvd.synchronize(handle))
+    hvd.barrier()
+    handle = handle or hvd.allreduce_async(torch.ones(2), name="late")
+    assert hvd.synchronize(handle).tolist() == [1, 1]
+
+
 def gradients_are_those_of_horovod():
     size, rank = hvd.size(), hvd.rank()
 
@@ -162,6 +190,8 @@ def compression_and_objects():
         got = hvd.allreduce(x, compression=kind)
         assert got.dtype == torch.float32 and torch.allclose(got, torch.full_like(x, 1 + hvd.size() / 2))
     assert hvd.broadcast_object({"of": hvd.rank()}, root_rank=1) == {"of": 1}
+    assert hvd.broadcast_object({"of": 0} if hvd.rank() == 0 else None) == {"of": 0}  # types differ, names don't
+    assert hvd.allgather_object(None if hvd.rank() else 0) == [0] + [None] * (hvd.size() - 1)
     assert hvd.allgather_object("x" * hvd.rank()) == ["x" * rank for rank in range(hvd.size())]
 
 
@@ -209,6 +239,9 @@ def ranks_that_disagree_get_the_same_error_and_go_on():
         text = raised(hvd.HorovodInternalError, case)
         assert "Mismatched" in text, (name, text)
         assert len(set(hvd.allgather_object(text))) == 1, name
+    for number in (torch.tensor(1.0), torch.tensor(1.0, requires_grad=True)):
+        for case in (hvd.allgather, hvd.alltoall, hvd.reducescatter):
+            assert "has no dimension" in raised(hvd.HorovodInternalError, lambda: case(number))
     assert hvd.allreduce(x, op=hvd.Sum).tolist() == [hvd.size()] * 4
 
 
@@ -328,6 +361,7 @@ def the_timeline_shows_what_has_ended():
 def it_begins_and_ends_again():
     place = (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
     assert hvd.is_homogeneous()
+    stale = hvd.add_process_set(list(range(hvd.size() - 1, hvd.size())))
     hvd.barrier()
     hvd.shutdown()
     hvd.shutdown()
@@ -337,8 +371,28 @@ def it_begins_and_ends_again():
     raised(ValueError, lambda: hvd.init(comm=[0] if hvd.is_initialized() else object()))
     hvd.init(process_sets=[hvd.ProcessSet([0])])
     hvd.init()
+    assert "not registered" in raised(ValueError, lambda: hvd.allreduce(torch.ones(1), process_set=stale))
     assert place == (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
+def shutdown_ends_what_other_threads_wait_for():
+    def wait(number):
+        with contextlib.suppress(hvd.HorovodInternalError, ValueError):  # ValueError: the next one came after shutdown
+            while True:
+                hvd.allreduce(torch.ones(10), name=f"thread.{number}")
+
+    for leaving in range(2 * hvd.size()):
+        threads = [threading.Thread(target=wait, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        hvd.barrier()
+        if leaving % hvd.size() == hvd.rank():
+            hvd.shutdown()
+        for thread in threads:
+            thread.join()
+        hvd.shutdown()
+        hvd.init()
 
 
 def batch_norm_is_that_of_the_whole_batch():
