@@ -26,7 +26,7 @@ constexpr const char* kBecomeTune =
     "    from hvdray.tune.__main__ import main\n"
     "except ImportError as error:\n"
     "    print(f'hvdray tune: {sys.executable} has no hvdray with tune: {error}\\n'\n"
-    "          \"  hint: pip install 'hvdray[tune]'\", file=sys.stderr)\n"
+    "          \"  hint: in hvdray's sources: pip install '.[tune]'\", file=sys.stderr)\n"
     "    sys.exit(125)\n"
     "sys.exit(main())\n";
 
@@ -59,7 +59,7 @@ int TuneCommand(const CommandLine& line) {
   const std::string python = PythonHere(own.substr(0, own.rfind('/') + 1));
   if (python.empty()) {
     return Fail("tune", {ErrorCode::kCommandNotFound, "no python3 on PATH",
-                         "a search needs Python and pip install 'hvdray[tune]'"});
+                         "a search needs Python, and in hvdray's sources: pip install '.[tune]'"});
   }
   std::vector<std::string> words = {python, "-c", kBecomeTune, own};
   words.insert(words.end(), line.args.begin(), line.args.end());

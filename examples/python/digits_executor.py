@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handwritten digits on workers that keep their model: trained, looked at, trained on, and tested, call by call.
 
-    python examples/python/digits_executor.py [WORKERS]     # needs hvdray, Horovod and torch
+    python examples/python/digits_executor.py [WORKERS]     # needs hvdray, torch, and Horovod or HVDRAY_HOROVOD=builtin
 """
 
 import pathlib

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handwritten digits, trained by a loop that reports, and that a killed worker sets back to its last checkpoint only.
 
-    python examples/python/digits_train.py RUNS [--kill]     # a directory; needs hvdray, Horovod and torch
+    python examples/python/digits_train.py RUNS [--kill]     # a directory; needs hvdray, torch, and Horovod or HVDRAY_HOROVOD=builtin
 
 Rank 0 alone saves the model; the optimizer and the epoch are in the same file.
 """

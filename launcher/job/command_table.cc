@@ -545,7 +545,7 @@ constexpr CommandRow kCommands[] = {
      .arguments = "[OPTION...] FILE | show STORAGE", .missing = "no file of a search given", .max_arguments = 2,
      .description = "Runs the search that FILE describes: Optuna chooses parameters, and trials run side by side on as "
                     "many slots as there are. show prints the trials of a study: STORAGE is its file of SQLite or the URL "
-                    "of a database. Needs the Python package, with pip install 'hvdray[tune]'.",
+                    "of a database. Needs the Python package: pip install '.[tune]' in hvdray's sources.",
      .examples = kTuneExamples,
      .notes = "Takes the python3 of the virtual environment that hvdray is in, else the first on PATH.",
      .exit_codes = "0 a trial has a result; 1 none has; 2 wrong usage, or the file is wrong; 125 the search can't go on; "

@@ -83,7 +83,7 @@ def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, t
         metadata = archive.read(next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))).decode()
     assert re.search(r"""Requires-Dist: optuna[<>=,0-9]+ *; *extra == ['"]tune['"]""", metadata), metadata
     result = subprocess.run([installed / "bin/hvdray", "tune", "none.yaml"], cwd=tmp_path, capture_output=True, text=True)
-    assert (result.returncode, result.stderr.splitlines()[-1]) == (125, "  hint: pip install 'hvdray[tune]'"), result
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (125, "  hint: pip install 'optuna>=5,<6'"), result
 
 
 def test_its_programs_need_nothing_but_glibc(installed):

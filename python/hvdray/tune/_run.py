@@ -46,7 +46,7 @@ def read(spec: Any, keys: Mapping[str, Any]) -> Search:
     try:
         from ._yaml import read_yaml
     except ImportError:
-        raise TuneError("PyYAML is not installed here", hint="pip install 'hvdray[tune]'") from None
+        raise TuneError("PyYAML is not installed here", hint="pip install pyyaml") from None
     tree, places = read_yaml(os.fspath(spec))
     if keys and isinstance(tree, dict):
         tree.update(keys)

@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     if error.name != "optuna":
         raise
-    raise TuneError("Optuna is not installed here", hint="pip install 'hvdray[tune]'") from None
+    raise TuneError("Optuna is not installed here", hint="pip install 'optuna>=5,<6'") from None
 
 SUPPORTED = 5  # the major version; tests have 5.0.0
 STALE_S = 120.0  # without a sign of life, a search on another machine is dead
@@ -67,7 +67,7 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
     """Raises TuneError."""
     version = str(optuna.__version__)
     if int(version.partition(".")[0]) < SUPPORTED:
-        raise TuneError(f"Optuna {version} is too old: a search needs {SUPPORTED}", hint="pip install 'hvdray[tune]'")
+        raise TuneError(f"Optuna {version} is too old: a search needs {SUPPORTED}", hint="pip install 'optuna>=5,<6'")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     arguments: dict[str, Any] = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {"pool_pre_ping": True}
