@@ -277,11 +277,10 @@ void Negotiator::CollectReady(std::vector<PlannedOperation>& ready) {
     std::shared_ptr<Slot>& slot = pending_[i];
     const Request& request = first(*slot);
     const bool is_alone = request.group_size == 0;
-    if (!sets_.contains(slot->set->id)) {  // this round has removed it
-      waiting.push_back(std::move(slot));
-    } else if (slot->error.ok() &&
-               (!is_ready[i] ||
-                (!is_alone && complete[{slot->set->id, request.group}] < request.group_size))) {
+    const bool is_removed = !sets_.contains(slot->set->id);  // by this round
+    if (is_removed || (slot->error.ok() &&
+                       (!is_ready[i] || (!is_alone && complete[{slot->set->id, request.group}] <
+                                                          request.group_size)))) {
       waiting.push_back(std::move(slot));
     } else {
       ready.push_back(Finish(*slot));
