@@ -51,6 +51,24 @@ assert told(home / "bucket/run")["attempts"] == 2
 """, python=str(python))
 
 
+def test_a_file_whose_name_is_a_pattern_of_fsspec_is_moved_and_pruned_alone(programs, python):
+    programs.run("""
+def loop(config):
+    for at in range(3):
+        checkpoint = save(**{"layer[0].pt": f"brackets {at}", "layer0.pt": "none", "a*": "star", "ab": "none"})
+        train.report({"at": at}, checkpoint=checkpoint)
+config = train.RunConfig(name="run[1]", storage_path="memory://bucket", checkpoint_config=train.CheckpointConfig(num_to_keep=1))
+result = train.Trainer(loop, train_loop_config={}, num_workers=1, run_config=config).fit()
+assert result.checkpoint.path.endswith("/checkpoint_000002"), result
+with result.checkpoint.as_directory() as folder:
+    assert names(folder) == ["a*", "ab", "layer0.pt", "layer[0].pt"], names(folder)
+    assert pathlib.Path(folder, "layer[0].pt").read_text() == "brackets 2"
+import fsspec
+left = fsspec.filesystem("memory").find("/bucket/run[1]", withdirs=True)
+assert [path for path in left if "checkpoint" in path and "000002" not in path] == [], left
+""", python=str(python))
+
+
 def test_a_url_without_fsspec_says_what_to_install(programs):
     if subprocess.run(["/usr/bin/python3", "-c", "import fsspec"], env={**os.environ}, capture_output=True, check=False).returncode == 0:
         pytest.skip("this Python has fsspec")

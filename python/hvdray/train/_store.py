@@ -193,8 +193,8 @@ class UrlStore(Store):
     def move(self, part: str, name: str) -> None:
         folders, files = self.listing(part)
         self.make(name, folders)
-        for file in files:
-            self._system.mv(f"{self.path(part)}/{file.name}", f"{self.path(name)}/{file.name}")
+        for file in files:  # mv() and rm() would take a name with brackets for a pattern, also where a file has it.
+            self._system.cp_file(f"{self.path(part)}/{file.name}", f"{self.path(name)}/{file.name}")
         self.remove(part)
 
     def sync(self) -> None:
@@ -203,8 +203,17 @@ class UrlStore(Store):
 
     def remove(self, name: str) -> None:
         self._texts.pop(name, None)
-        if self._system.exists(self.path(name)):
-            self._system.rm(self.path(name), recursive=True)
+        found = self._system.find(self.path(name), withdirs=True, detail=True)
+        for path, about in sorted(found.items(), reverse=True):
+            if about["type"] == "file":
+                self._system.rm_file(path)
+            else:
+                self._remove_folder(path)
+        self._remove_folder(self.path(name))
+
+    def _remove_folder(self, path: str) -> None:
+        with contextlib.suppress(OSError):  # An object store has none.
+            self._system.rmdir(path)
 
     def put(self, name: str, content: bytes) -> None:
         self._system.pipe_file(self.path(name), content)
