@@ -289,6 +289,8 @@ Result<AwsProfiles> ParseAwsProfiles(std::string_view text, AwsFile file, const 
         if (!is_skipped) title = Trimmed(Trimmed(title.substr(kProfile.size())), "\"'");
       }
       section = is_skipped ? nullptr : &profiles[std::string(title)];
+      // As in botocore: of [default] and [profile default] the last one counts, alone.
+      if (section != nullptr && title == "default") section->clear();
       continue;
     }
     const bool is_nested = kBlankBytes.find(raw[0]) != std::string_view::npos;

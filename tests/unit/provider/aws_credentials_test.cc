@@ -54,6 +54,12 @@ TEST(AwsCredentialsTest, ProfilesOfTheConfigFileHaveAPrefix) {
   EXPECT_EQ(profiles.at("two words").at("a"), "3");
 }
 
+TEST(AwsCredentialsTest, OfTheTwoNamesOfTheDefaultProfileTheLastOneCountsAlone) {
+  const AwsProfiles profiles =
+      Profiles("[profile default]\na=1\nb=1\n[default]\na=2\n", AwsFile::kConfig);
+  EXPECT_EQ(profiles.at("default"), (std::map<std::string, std::string>{{"a", "2"}}));
+}
+
 TEST(AwsCredentialsTest, AFaultyLineIsToldByItsNumberAndNotByItsWords) {
   const auto fault = [](const std::string& text) {
     return ParseAwsProfiles(text, AwsFile::kCredentials, "f").status();
