@@ -121,6 +121,7 @@ def test_the_same_in_words_has_a_hint_for_each(check, hosts):
     assert lines[-1].startswith("a job would not start: 2 errors"), result.stdout
 
 
+@pytest.mark.rest
 def test_a_host_that_is_down_is_named_in_time(check, hosts):
     hosts.cut("h2")
     started = time.monotonic()
@@ -240,6 +241,7 @@ def test_an_interface_that_one_host_lacks_is_that_hosts_error(check):
     assert host_of(page, "h1")["interface"] == "eth0" and page["network_proved"]
 
 
+@pytest.mark.rest
 def test_a_frozen_host_is_given_up_in_time(check, hosts):
     hosts.freeze("h2")
     started = time.monotonic()
@@ -548,6 +550,7 @@ def test_a_reader_that_goes_away_gives_141(hvdray):
         os.close(write_end)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("count", [63, 64, 65, 66, 130])
 def test_any_number_of_hosts_works(hvdray, tmp_path, count):
     names = ",".join(f"sim{i}:1" for i in range(count))

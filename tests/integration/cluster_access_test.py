@@ -15,7 +15,7 @@ import pytest
 from ray import HEAD, SPARE, WORKERS
 
 from at_terminal import Terminal
-from conftest import Hvdray, checked
+from conftest import Hvdray, checked, rest
 from hosts_processes import send, wait_until
 from make_hosts import LAUNCHER
 from make_ray import inside_network_of
@@ -180,7 +180,7 @@ def test_attach_needs_a_terminal(tool, file):
     assert result.code == 2 and "--new needs --tmux or --screen" in result.errors
 
 
-@pytest.mark.parametrize("keeper", ["tmux", "screen"])
+@pytest.mark.parametrize("keeper", ["tmux", *rest("screen")])
 def test_what_runs_in_a_keeper_stays_and_is_shown(tool, ray_cluster, file, keeper, tmp_path):
     profile = ray_cluster.hosts.folder(HEAD) / "home/.bashrc"
     profile.write_text(f"export TMUX_TMPDIR={tmp_path} SCREENDIR={tmp_path}\n")  # hosts share /tmp
@@ -289,6 +289,7 @@ def test_status_shows_every_machine_of_the_file(tool, ray_cluster, file):
     assert tool.run("status", "job-1").code == 2
 
 
+@pytest.mark.rest
 def test_monitor_tells_changes_and_ends_with_a_signal(tool, ray_cluster, file, tmp_path):
     with open(tmp_path / "said", "wb") as said:
         job = tool.start("monitor", file, "--interval", "200ms", stdout=said)
@@ -327,6 +328,7 @@ def test_monitor_draws_in_place_and_gives_the_screen_back(tool, ray_cluster, fil
     assert screen.code() == 130
 
 
+@pytest.mark.rest
 def test_monitor_prints_objects_and_survives_a_head_that_is_away(tool, ray_cluster, file, tmp_path):
     with open(tmp_path / "said", "wb") as said:
         job = tool.start("monitor", file, "--json", "--interval", "200ms", "--timeout", "10", stdout=said)
@@ -483,6 +485,7 @@ def test_stop_ends_a_named_job_and_waits_for_its_end(tool, ray_cluster, file):
     assert refused.code == 2 and "--ray-address" in refused.errors
 
 
+@pytest.mark.rest
 def test_stop_of_a_file_ends_all_jobs_but_not_ray(tool, ray_cluster, file):
     nodes = [entry["node_id"] for _, entry in ray_cluster.node_table()]
     for _ in range(3):
@@ -494,6 +497,7 @@ def test_stop_of_a_file_ends_all_jobs_but_not_ray(tool, ray_cluster, file):
     assert [entry["node_id"] for _, entry in ray_cluster.node_table()] == nodes
 
 
+@pytest.mark.rest
 def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ray_cluster, file):
     stubborn = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "
                 "time.sleep(4715)")
@@ -518,6 +522,7 @@ def test_stop_waits_no_longer_than_it_may_and_a_second_interrupt_leaves(tool, ra
     ray_cluster.wait_for_job(job)
 
 
+@pytest.mark.rest
 def test_start_and_stop_bring_the_cluster_up_and_down(tool, ray_cluster, ray_venv, write_file):
     start = (f"setup_commands: ['echo export PATH={ray_venv}/bin:$PATH >~/.bashrc']\n"
              f"head_start_ray_commands: ['RAY_enable_worker_prestart=0 ray start --head "

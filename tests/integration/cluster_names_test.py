@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from conftest import rest
 
 import pretend_ray_command
 from make_hosts import Hosts
@@ -120,8 +121,8 @@ def test_where_nobody_has_asked_a_name_is_the_addresses_that_it_has_here(cluster
     assert len(members.read_text().splitlines()) == 3, "noted by an up that had nothing else to do"
 
 
-@pytest.mark.parametrize("line", ["export PATH={bin}:$PATH; ray {what}", "{bin}/ray {what}", "source ~/ml && ray {what}",
-                                  "start_ray() {{ {bin}/ray {what}; }}; start_ray"])
+@pytest.mark.parametrize("line", ["export PATH={bin}:$PATH; ray {what}", *rest(
+    "{bin}/ray {what}", "source ~/ml && ray {what}", "start_ray() {{ {bin}/ray {what}; }}; start_ray")])
 def test_the_commands_of_the_file_decide_whether_there_is_a_ray(cluster, line):
     for name in NODES:
         cluster.use_ray(name, is_on_path=False)
@@ -147,6 +148,7 @@ def test_no_command_of_the_file_stops_the_rays_of_others(cluster):
         assert [call for call in cluster.calls(name) if call.startswith("stop")] == []
 
 
+@pytest.mark.rest
 def test_commands_may_leave_ray_starting_behind_them(cluster):
     cluster.write(head_start_ray_commands='["nohup sh -c \'sleep 2; ray start --head; sleep 1000\' &"]',
                   worker_start_ray_commands='["(sleep 2; ray start --address=$RAY_HEAD_IP:6379) &"]')
@@ -161,9 +163,9 @@ def test_commands_that_leave_nothing_behind_them_are_told_at_once(cluster):
 
 @pytest.mark.parametrize("options, sentence", [
     ("", "at port 8265 of the head alone"),
-    ("--dashboard-port=8301", "at port 8301 of the head alone"),
-    ("--dashboard-host=0.0.0.0", "at port 8265 of the head, to other machines, too"),
-    ("--dashboard-host={ip} --dashboard-port=8302 --port=7001", "at {ip} port 8302, to other machines, too")])
+    ("--dashboard-host={ip} --dashboard-port=8302 --port=7001", "at {ip} port 8302, to other machines, too"),
+    *rest(("--dashboard-port=8301", "at port 8301 of the head alone"),
+          ("--dashboard-host=0.0.0.0", "at port 8265 of the head, to other machines, too"))])
 def test_the_dashboard_is_where_the_running_head_has_it(cluster, options, sentence):
     options, sentence = options.format(ip=cluster.ip["h1"]), sentence.format(ip=cluster.ip["h1"])
     gcs = 7001 if "7001" in options else 6379
@@ -182,6 +184,7 @@ def test_the_dashboard_is_where_the_running_head_has_it(cluster, options, senten
         process.wait(60)
 
 
+@pytest.mark.rest
 def test_a_ray_without_a_dashboard_comes_up_and_says_so(cluster):
     cluster.write(head_start_ray_commands="['ray start --head --include-dashboard=False']")
     said = cluster.up()

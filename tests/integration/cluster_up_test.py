@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hvdray up` and `hvdray down` on four sshd hosts with real Ray: what comes up, what stays, what is left.
 
-The tests share one cluster and build on each other in this order; each brings up what it needs.
+The tests share one cluster and build on each other in this order, those marked `rest` among themselves; each brings up what it needs.
 """
 
 import contextlib
@@ -345,10 +345,12 @@ def test_ctrl_c_says_how_to_go_on(cluster):
     cluster.write()
 
 
+@pytest.mark.rest
 def test_a_worker_with_another_ray_is_refused_and_a_foreign_one_left_alone(cluster, request):
     old = request.config.getoption("--old-ray-venv")
     if not old:
         pytest.skip("needs --old-ray-venv")
+    cluster.up()
     send([cluster.raylet("h4")], signal.SIGKILL)
     cluster.use_ray("h4", old)
     result = cluster.up(code=125)
@@ -441,9 +443,11 @@ class Lease:
 
 @pytest.fixture(scope="module")
 def lease(cluster):
+    cluster.down()  # if the tests above, which end with that, were not all run
     return Lease(cluster)
 
 
+@pytest.mark.rest
 def test_a_second_up_leaves_the_first_alone(lease):
     cluster = lease.cluster
     cluster.write(name="lease.yaml", workers=lease.NODES[1:], cluster_name="lease-test",
@@ -464,12 +468,14 @@ def test_a_second_up_leaves_the_first_alone(lease):
             first.kill()
 
 
+@pytest.mark.rest
 def test_up_that_is_killed_while_ray_starts_is_finished_by_the_next(lease):
     lease.up()
     assert lease.cluster.alive() == sorted(lease.cluster.address[name] for name in lease.NODES)
     assert lease.up().stdout.count(": keep") == 2
 
 
+@pytest.mark.rest
 def test_a_lease_is_set_renewed_kept_and_taken_back(lease):
     began = time.time()
     result = lease.up("--lease", "1h")
@@ -499,6 +505,7 @@ def test_a_lease_is_set_renewed_kept_and_taken_back(lease):
     assert lease.cluster.go("up", "-y", "lease.yaml", "--lease", "soon").returncode == 2
 
 
+@pytest.mark.rest
 def test_at_the_end_of_its_lease_a_cluster_ends_itself(lease):
     lease.up("--lease", "5s")  # it must not end before the slower host has its own
     wait_until(lambda: not lease.cluster.hosts.leftovers(*NODES), "end of Ray and of the watchers", within=120)
@@ -506,6 +513,7 @@ def test_at_the_end_of_its_lease_a_cluster_ends_itself(lease):
     assert lease.cluster.down(file="lease.yaml").stdout == "No nodes remaining.\n"
 
 
+@pytest.mark.rest
 def test_a_lease_that_ends_during_the_set_up_starts_nothing(lease):
     lease.cluster.write(name="lease.yaml", workers=lease.NODES[1:], cluster_name="lease-test", setup=(
         # The file goes when the lease ends, which may be before this command begins.
@@ -516,6 +524,7 @@ def test_a_lease_that_ends_during_the_set_up_starts_nothing(lease):
     lease.cluster.write(name="lease.yaml", workers=lease.NODES[1:], cluster_name="lease-test")
 
 
+@pytest.mark.rest
 def test_expired_ends_what_a_dead_watcher_left(lease):
     lease.up("--lease", "1h")
     for name, (watcher,) in lease.watchers().items():
@@ -611,7 +620,9 @@ def test_a_second_up_keeps_the_container_and_its_ray(boxes):
         assert boxes.log(name) == ["init-host", "setup-box"]
 
 
+@pytest.mark.rest
 def test_a_container_that_is_gone_is_set_up_anew_and_no_other(boxes):
+    boxes.cluster.up(file="box.yaml")
     _, (other,) = boxes.ids()
     boxes.clear_logs()
     boxes.docker("h2", "kill", "box")
@@ -628,6 +639,7 @@ def test_a_container_that_is_gone_is_set_up_anew_and_no_other(boxes):
     assert boxes.log("h1") == ["setup-host"]
 
 
+@pytest.mark.rest
 def test_at_the_end_of_a_lease_the_container_ends_too(boxes):
     boxes.cluster.up("--lease", "1h", file="box.yaml")
     boxes.cluster.up("--lease", "5s", file="box.yaml")
@@ -636,6 +648,7 @@ def test_at_the_end_of_a_lease_the_container_ends_too(boxes):
     assert boxes.cluster.down(file="box.yaml").stdout == "No nodes remaining.\n"
 
 
+@pytest.mark.rest
 def test_an_image_that_nobody_has_fails_the_step_and_is_told(boxes):
     boxes.write(docker="{image: 'nowhere:1', container_name: box}")
     result = boxes.cluster.up(code=125, file="box.yaml")
@@ -644,6 +657,7 @@ def test_an_image_that_nobody_has_fails_the_step_and_is_told(boxes):
     assert "manifest for nowhere:1 not found" in result.stdout
 
 
+@pytest.mark.rest
 def test_a_killed_up_leaves_no_command_running_in_the_container(boxes):
     boxes.write(setup=("sleep 987",))
     with boxes.cluster.hosts.popen([boxes.cluster.binary, "up", "--yes", "box.yaml"], cwd=str(boxes.cluster.folder),

@@ -34,12 +34,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 MARK = "TEST_MARK"  # inherited by every process of a job, whatever it does to its group or session
 
 
-def pytest_runtest_logreport(report):
-    """What a test that runs once more has died of is in ctest's log, though it passes then."""
-    if report.outcome == "rerun":
-        print(f"\n== {report.nodeid} failed, and runs once more\n{report.longreprtext}")
-        for name, text in report.sections:
-            print(f"-- {name}\n{text}")
+def pytest_configure(config):
+    config.addinivalue_line("markers", "rest: no first path of a capability: ./check runs a third of these, see CMakeLists.txt")
+
+
+def rest(*cases):
+    """Cases of a parametrize that are marked `rest`."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.rest) for case in cases]
 
 
 def pytest_addoption(parser):

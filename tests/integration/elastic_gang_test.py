@@ -8,6 +8,7 @@ import signal
 import sys
 
 import pytest
+from conftest import rest
 from elastic import NAMES, ROOT
 from hosts_processes import wait_until
 
@@ -141,7 +142,7 @@ def test_max_restarts_is_not_for_horovods_way(hvdray):
     assert result.code == 2, result.errors
 
 
-@pytest.mark.parametrize("with_script", [True, False])
+@pytest.mark.parametrize("with_script", [True, *rest(False)])
 def test_the_torch_example_goes_on_from_its_checkpoint(elastic, horovod_python, tmp_path, with_script):
     job = elastic()
     checkpoint = tmp_path / "checkpoint.pt"

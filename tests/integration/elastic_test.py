@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from conftest import rest
 from elastic import NAMES, check_held, check_training, waited
 
 PATIENT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}  # so that nobody gets on by waiting for it
@@ -30,8 +31,10 @@ def said(result, words):
     assert words in result.errors, result.errors
 
 
-@pytest.mark.parametrize("at", ["reduce", "step"])
-@pytest.mark.parametrize("size, rank", [(2, 0), (2, 1), (4, 0), (4, 2), (4, 3)])
+@pytest.mark.parametrize("size, rank, at", [
+    (2, 1, "step"), (4, 0, "reduce"),
+    *rest((2, 0, "step"), (4, 0, "step"), (4, 2, "step"), (4, 3, "step")),
+    *rest((2, 0, "reduce"), (2, 1, "reduce"), (4, 2, "reduce"), (4, 3, "reduce"))])
 def test_a_killed_worker_costs_nobody_else(elastic, size, rank, at):
     job = elastic(big_mb=8 if at == "reduce" else 0,
                   faults=[{"at": at, "rank": rank, "size": size, "step": 17, "how": "SIGKILL"}])
@@ -59,6 +62,7 @@ def test_workers_of_a_host_leave_together(elastic):
     said(result, "host 127.0.0.1 left with 2")
 
 
+@pytest.mark.rest
 def test_two_that_die_at_once_are_one_change(elastic):
     job = started(elastic(), 4)
     for rank in (1, 3):
@@ -68,6 +72,7 @@ def test_two_that_die_at_once_are_one_change(elastic):
     assert "SIGKILL" in result.errors
 
 
+@pytest.mark.rest
 def test_a_worker_that_dies_on_its_way_to_meet_the_others(elastic):
     faults = [{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
               {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "SIGKILL"}]
@@ -78,6 +83,7 @@ def test_a_worker_that_dies_on_its_way_to_meet_the_others(elastic):
     ended(job, 2)
 
 
+@pytest.mark.rest
 def test_a_worker_that_dies_while_it_waits_for_its_rank(elastic):
     """Another one is late, so that those who have come are parked when one of them dies."""
     faults = [{"at": "step", "rank": 3, "size": 4, "step": 12, "how": "SIGKILL"},
@@ -90,6 +96,7 @@ def test_a_worker_that_dies_while_it_waits_for_its_rank(elastic):
     ended(job, 2)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("delay_ms", [20, 40, 60, 80])
 def test_a_worker_that_dies_somewhere_in_the_meeting_hangs_nobody(elastic, delay_ms):
     """Once all have met, whoever is in hvd.init() when another dies there aborts; before, see elastic_barrier_test."""
@@ -124,6 +131,7 @@ def test_a_killed_agent_is_a_lost_host(elastic):
     said(result, NAMES[1])
 
 
+@pytest.mark.rest
 def test_a_frozen_host_is_given_up_and_leaves_nothing(elastic):
     job = started(elastic(), 4, "--heartbeat-timeout", 8)
     frozen = [job.living()[2]["pid"], job.agents()[NAMES[2]]]
@@ -143,6 +151,7 @@ def test_a_frozen_host_is_given_up_and_leaves_nothing(elastic):
                 pass
 
 
+@pytest.mark.rest
 def test_a_worker_that_does_not_come_is_stopped_after_the_straggler_timeout(elastic):
     faults = [{"at": "step", "rank": 2, "size": 3, "step": 12, "how": "SIGKILL"},
               {"at": "interrupted", "host": NAMES[1], "entry": 1, "how": "hang"}]
@@ -165,6 +174,7 @@ def test_what_the_workers_hold_themselves_is_left_alone(elastic):
     assert [entry["echoes"] for entry in unbroken] == [2, 2, 2]
 
 
+@pytest.mark.rest
 def test_survivors_wait_for_horovod_when_they_are_not_to_be_freed(elastic):
     job = started(elastic(), 4, "--no-break-connections", env={"HOROVOD_GLOO_TIMEOUT_SECONDS": "8"})
     job.kill(3)
@@ -185,7 +195,7 @@ def test_all_of_the_last_round_end_well(elastic):
     assert len(done) == 3 and len({line.split("step")[1] for line in done}) == 1
 
 
-@pytest.mark.parametrize("how, code", [("exit:7", 7), ("SIGKILL", 137), ("raise", 1)])
+@pytest.mark.parametrize("how, code", [("exit:7", 7), *rest(("SIGKILL", 137), ("raise", 1))])
 def test_when_every_worker_fails_the_code_is_that_of_the_first(elastic, how, code):
     job = elastic(faults=[{"at": "step", "step": 12, "how": how, "times": 3}])
     job.hosts(*NAMES[:3])
@@ -203,6 +213,7 @@ def test_the_reset_limit_ends_the_job_with_horovods_words(elastic):
     said(result, "Horovod was shutdown because number of resets during elastic job exceeded limit: 1")
 
 
+@pytest.mark.rest
 def test_too_few_slots_end_the_job_after_the_elastic_timeout(elastic):
     job = started(elastic(), 2, "--elastic-timeout", 10, min_np=2)
     job.kill(1)
@@ -234,6 +245,7 @@ def test_a_killed_launcher_leaves_nothing(elastic):
     assert job.job.survivors(within=60) == {}
 
 
+@pytest.mark.rest
 def test_the_time_limit_holds_in_the_middle_of_a_change(elastic):
     job = elastic(faults=[{"at": "step", "rank": 1, "step": 12, "how": "SIGKILL"},
                           {"at": "interrupted", "entry": 1, "how": "hang"}])

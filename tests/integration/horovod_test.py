@@ -8,12 +8,13 @@ import signal
 import time
 
 import pytest
+from conftest import rest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLLECTIVES = ROOT / "tests/integration/workers/horovod_collectives.py"
 
 
-@pytest.mark.parametrize("np", [1, 2, 4])
+@pytest.mark.parametrize("np", [2, *rest(1, 4)])
 def test_collectives_process_sets_join_and_reinit(hvdray, horovod_python, np):
     result = hvdray.go("-np", np, "--", horovod_python, COLLECTIVES, "basic", "process_sets",
                        "reinit", "join", timeout=180)
@@ -21,13 +22,14 @@ def test_collectives_process_sets_join_and_reinit(hvdray, horovod_python, np):
     assert sorted(result.text.splitlines()) == [f"[{r}]<stdout>:ok" for r in range(np)]
 
 
+@pytest.mark.rest
 def test_two_hosts_names_of_this_machine(hvdray, horovod_python):
     result = hvdray.go("-np", "5", "-H", "localhost:3,127.0.0.1:2", "--", horovod_python,
                        COLLECTIVES, "basic", "process_sets", "reinit", timeout=180)
     assert result.code == 0, result.errors
 
 
-@pytest.mark.parametrize("np", [1, 2, 4])
+@pytest.mark.parametrize("np", [2, *rest(1, 4)])
 def test_digits_train(hvdray, horovod_python, np):
     result = hvdray.go("-np", np, "--", horovod_python, ROOT / "examples/digits_horovod.py",
                        timeout=180)
@@ -66,6 +68,7 @@ def test_the_report_counts_the_rendezvous(hvdray, horovod_python, tmp_path):
     assert "global" in json.dumps(rendezvous)
 
 
+@pytest.mark.rest
 def test_sixteen_ranks_start(hvdray, horovod_python):
     result = hvdray.go("-np", "16", "--", horovod_python, COLLECTIVES, "basic", timeout=300)
     assert result.code == 0, result.errors[-3000:]

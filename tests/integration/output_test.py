@@ -287,6 +287,7 @@ def waiting_bytes(pipe):
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
+@pytest.mark.rest
 def test_a_reader_of_stderr_that_does_not_read_costs_no_report(hvdray, tmp_path):
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)

@@ -181,6 +181,7 @@ def ask_ray(request, probe, aws_cloud):
     return json.loads(text)
 
 
+@pytest.mark.rest
 def test_ray_sees_the_same_cluster(request, probe, aws_cloud):
     prepared = probe.run("prepare")
     created = probe.run("create", "head", "head", 1, "r1")["nodes"]
@@ -307,6 +308,7 @@ def test_a_lost_answer_creates_nothing_twice(probe, aws_cloud):
     assert len(there["groups"]) == 1 and there["roles"] == ["ray-autoscaler-v1"]
 
 
+@pytest.mark.rest
 def test_throttling_is_waited_out(probe, aws_cloud):
     aws_cloud.set_faults(DescribeInstances=[THROTTLED] * 3, RunInstances=[THROTTLED] * 2)
     created = probe.run("create", "head", "head", 1, "up-1")
@@ -339,6 +341,7 @@ def test_on_demand_machines_stand_in_for_spot_ones_if_allowed(probe, aws_cloud):
     assert [node["spot"] for node in aws_cloud.boto(INSTANCES)] == [False]
 
 
+@pytest.mark.rest
 def test_a_machine_that_is_not_visible_yet_is_listed_and_tagged(probe, aws_cloud):
     nothing = {"status": 200, "body": "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>"}
     # Prepare, the look for earlier machines, and the list after.
@@ -368,6 +371,7 @@ def test_spot_machines_are_terminated_and_others_stopped_and_started_again(probe
     assert probe.run("list") == [] == aws_cloud.boto(INSTANCES)
 
 
+@pytest.mark.rest
 def test_purge_leaves_nothing_and_again_finds_nothing(probe, aws_cloud):
     (head,) = probe.run("create", "head", "head", 1, "up-1")["nodes"]
     probe.run("terminate", head["id"])
@@ -382,6 +386,7 @@ def test_purge_leaves_nothing_and_again_finds_nothing(probe, aws_cloud):
     assert probe.run("purge") == []
 
 
+@pytest.mark.rest
 def test_purge_removes_no_key_file_but_the_one_that_up_wrote_here(probe, aws_cloud):
     probe.run("prepare")
     (key,) = (probe.home / ".ssh").glob("*.pem")
@@ -410,6 +415,7 @@ def test_purge_keeps_what_another_cluster_uses(probe, aws_cloud):
     assert there["keys"] == ["ray-autoscaler_us-west-2"] and there["roles"] == ["ray-autoscaler-v1"]
 
 
+@pytest.mark.rest
 def test_prepare_killed_after_each_call_goes_on_and_makes_nothing_twice(probe, aws_cloud):
     actions = ["CreateKeyPair", "CreateInstanceProfile", "CreateRole", "AttachRolePolicy", "AddRoleToInstanceProfile",
                "CreateSecurityGroup", "AuthorizeSecurityGroupIngress"]
@@ -521,6 +527,7 @@ def test_wrong_types_and_subnets_are_told_before_anything_is_made(probe, aws_clo
     assert aws_cloud.boto(RESOURCES)["groups"] == []
 
 
+@pytest.mark.rest
 def test_an_interrupt_ends_a_call_that_waits(probe, aws_cloud):
     aws_cloud.set_faults(DescribeInstances=[THROTTLED] * 100)
     process = probe.popen("list")

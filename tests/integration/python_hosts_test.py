@@ -154,6 +154,7 @@ class Hosts(Place):
                 yield from (f"{at}/{entry}" for at, folders, files in os.walk(folder) for entry in folders + files)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("mode", ["static", "elastic", "pool"])
 def test_killed_at_any_moment_nothing_is_left(programs, hosts, tmp_path, mode):
     victims = ["program", "serve", "agent", "keeper", "worker", *["fork_server"] * (mode == "pool")]

@@ -67,6 +67,7 @@ def gang(hvdray_at_ray, ray_cluster, tmp_path):
     return lambda *options: Gang(hvdray_at_ray, ray_cluster, *options)
 
 
+@pytest.mark.rest
 def test_a_node_that_comes_is_used_and_one_that_is_killed_is_missed_soon(gang, ray_cluster):
     job = gang("-np", 4, "--min-np", 2, "--max-np", 10, "--cpus-per-slot", 1)
     whole = CPUS * len(ray_cluster.nodes)
@@ -78,6 +79,7 @@ def test_a_node_that_comes_is_used_and_one_that_is_killed_is_missed_soon(gang, r
     job.stop()
 
 
+@pytest.mark.rest
 def test_no_more_than_max_np_and_a_spare_node_for_one_that_is_lost(gang, ray_cluster):
     job = gang("-np", 4, "--min-np", 2, "--max-np", 4)
     job.wait_size(4, 1)
@@ -90,6 +92,7 @@ def test_no_more_than_max_np_and_a_spare_node_for_one_that_is_lost(gang, ray_clu
     job.stop()
 
 
+@pytest.mark.rest
 def test_a_node_that_is_cut_off_is_missed_by_our_own_heartbeat(gang, ray_cluster):
     job = gang("-np", 8, "--min-np", 2, "--max-np", 8)
     job.wait_size(8, 1)
@@ -98,6 +101,7 @@ def test_a_node_that_is_cut_off_is_missed_by_our_own_heartbeat(gang, ray_cluster
     job.stop()
 
 
+@pytest.mark.rest
 def test_a_node_that_ray_drains_is_left_before_it_goes(gang, ray_cluster):
     job = gang("-np", 8, "--min-np", 2, "--max-np", 8)
     job.wait_size(8, 1)
@@ -112,6 +116,7 @@ def test_a_node_that_ray_drains_is_left_before_it_goes(gang, ray_cluster):
     wait_until(lambda: ray_cluster.raylet("h4") is None, "a drained node without work ends", 120)
 
 
+@pytest.mark.rest
 def test_room_that_another_job_gives_back_is_used_beside_what_is_held(gang, hvdray_at_ray, ray_cluster):
     whole = CPUS * len(ray_cluster.nodes)
     other = hvdray_at_ray.job("--ray-address", ray_cluster.url, "-H", ray_cluster.address("h3") + ":1",

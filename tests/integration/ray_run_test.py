@@ -10,6 +10,7 @@ import signal
 import zipfile
 
 import pytest
+from conftest import rest
 from ray import HEAD
 
 from hosts_processes import send, wait_until
@@ -57,6 +58,7 @@ def test_any_bytes_and_long_lines_arrive_whole_with_the_exit_code(run, tmp_path)
     assert (tmp_path / "out/rank.0/stderr").read_bytes() == b""
 
 
+@pytest.mark.rest
 def test_python_is_rays_own_where_the_path_of_the_nodes_has_none(run, ray_cluster):
     result = run("-np", 2, "--", "python", "-c", "import ray; print(ray.__file__)")
     assert result.code == 0, result.errors
@@ -82,6 +84,7 @@ def test_a_runtime_environment_is_installed_and_its_python_is_the_workers(run, t
     assert result.text.count(":from the wheel from a module 3\n") == 2, result.text
 
 
+@pytest.mark.rest
 def test_workers_have_nothing_of_ray_but_its_slots(run, ray_cluster):
     text = ("echo nice $(nice) omp ${OMP_NUM_THREADS-none} $(env | grep -c ^RAY_) "
             "int $(sed -n 's/^SigBlk:.*\\(.\\)$/\\1/p' /proc/self/status) x=$X; env")
@@ -97,6 +100,7 @@ def test_workers_have_nothing_of_ray_but_its_slots(run, ray_cluster):
     assert "<stdout>:3" in result.text
 
 
+@pytest.mark.rest
 def test_modules_of_the_users_are_nobody_elses(run, tmp_path):
     """Ray's own processes and ray_driver.py have these names of the library's; only workers see them."""
     for name in ("json", "queue", "ray", "subprocess", "threading", "platform", "signal", "os"):
@@ -109,6 +113,7 @@ def test_modules_of_the_users_are_nobody_elses(run, tmp_path):
     assert sorted(result.text.splitlines()) == [f"[{n}]<stdout>:the users queue" for n in range(2)]
 
 
+@pytest.mark.rest
 def test_a_package_that_one_node_lacks_names_the_node(run, ray_cluster):
     lacking = ray_cluster.address("h3")
     result = run("-H", f"{ray_cluster.address('h2')}:1,{lacking}:1", "--", "/bin/sh", "-c",
@@ -119,6 +124,7 @@ def test_a_package_that_one_node_lacks_names_the_node(run, ray_cluster):
     assert "  | ModuleNotFoundError: No module named 'of_nobody'" in result.errors
 
 
+@pytest.mark.rest
 def test_a_mode_that_changes_between_two_runs_counts(run, tmp_path):
     script = tmp_path / "train"
     script.write_text("#!/bin/sh\necho ran in $(basename $PWD)\n")
@@ -130,6 +136,7 @@ def test_a_mode_that_changes_between_two_runs_counts(run, tmp_path):
     assert result.code == 0 and "ran in" in result.text, result.errors
 
 
+@pytest.mark.rest
 def test_each_rank_may_see_its_own_gpu_alone(run):
     text = "echo gpus $CUDA_VISIBLE_DEVICES"
     words = ("-np", 2, "--use-gpu", "--strategy", "STRICT_PACK")
@@ -142,7 +149,7 @@ def test_each_rank_may_see_its_own_gpu_alone(run):
     assert "," not in own.text
 
 
-@pytest.mark.parametrize("fault", ["actor", "raylet_term", "stop"])
+@pytest.mark.parametrize("fault", ["actor", *rest("raylet_term", "stop")])
 def test_whoever_is_ended_nobody_is_left(start, ray_cluster, fault):
     job = four_sleep(start, ray_cluster)
     node = next(name for name, _ in sleepers(ray_cluster) if name != HEAD)
@@ -161,6 +168,7 @@ def test_whoever_is_ended_nobody_is_left(start, ray_cluster, fault):
     wait_until(lambda: not sleepers(ray_cluster), "nobody is left")
 
 
+@pytest.mark.rest
 def test_a_client_that_is_killed_can_be_followed_up(start, hvdray_at_ray, ray_cluster, tmp_path):
     job = start("-np", 1, "--", "sh", "-c", "echo up; sleep 12; exit 5")
     wait_until(lambda: [entry for entry in ray_cluster.jobs("RUNNING")], "the job", 120)
@@ -184,6 +192,7 @@ def test_ctrl_c_ends_the_workers_in_good_order(start, ray_cluster):
     assert result.text.count("told") == 2, result.text
 
 
+@pytest.mark.rest
 def test_what_does_not_fit_is_refused_or_waited_for_and_leaves_no_group(run, start, ray_cluster):
     result = run("--num-hosts", 40, "--", "true")
     assert result.code == 2 and "[HVD-E0219]" in result.errors, result.errors
@@ -195,6 +204,7 @@ def test_what_does_not_fit_is_refused_or_waited_for_and_leaves_no_group(run, sta
     job.wait()
 
 
+@pytest.mark.rest
 def test_a_stop_before_the_driver_has_joined_ray(start, ray_cluster):
     """ray.init() takes a second; nothing hears of the signal but Python then."""
     for is_own in (True, False):
@@ -234,7 +244,7 @@ def test_the_report_and_the_events_come_here(run, tmp_path):
     assert '"exit_code": 0' in report.read_text() or '"code": 0' in report.read_text()
 
 
-@pytest.mark.parametrize("name, options", [("static", ()), ("elastic", ("--timeout", "300"))])
+@pytest.mark.parametrize("name, options", [("static", ()), *rest(("elastic", ("--timeout", "300")))])
 def test_the_examples_run_as_their_page_says(hvdray_at_ray, ray_cluster, horovod_python, name, options):
     """From a machine without Ray; the unmodified scripts come with the package."""
     environment = ray_cluster.client_environment()
@@ -245,6 +255,7 @@ def test_the_examples_run_as_their_page_says(hvdray_at_ray, ray_cluster, horovod
     assert "accuracy" in result.text, result.text[-2000:]
 
 
+@pytest.mark.rest
 def test_the_older_ray_runs_jobs_too(request, old_ray_cluster):
     from conftest import Hvdray, checked  # pylint: disable=import-outside-toplevel
     guard = checked(Hvdray(request.config.getoption("--bin-dir"), old_ray_cluster.hosts))
