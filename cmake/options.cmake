@@ -22,6 +22,8 @@ if(HVDRAY_SANITIZE STREQUAL "address")
   target_compile_options(hvdray_options INTERFACE -fsanitize=address,undefined
                          -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(hvdray_options INTERFACE -fsanitize=address,undefined)
+  # At a fixed address: else every check of the sanitizer has a relocation, a third of each program and of its start.
+  target_link_options(hvdray_options INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
 elseif(HVDRAY_SANITIZE STREQUAL "thread")
   target_compile_options(hvdray_options INTERFACE -fsanitize=thread)
   target_link_options(hvdray_options INTERFACE -fsanitize=thread)
@@ -34,6 +36,11 @@ if(HVDRAY_FUZZ)
 endif()
 if(NOT HVDRAY_SANITIZE STREQUAL "")
   set(HVDRAY_STATIC_AGENT OFF)
+  # Links these hundred large programs in a quarter of the time.
+  find_program(LLD ld.lld)
+  if(LLD)
+    target_link_options(hvdray_options INTERFACE -fuse-ld=lld)
+  endif()
 endif()
 
 find_program(CCACHE ccache)
@@ -144,6 +151,14 @@ function(hvdray_executable name)
   target_link_libraries(${name} PRIVATE hvdray_options ${ARG_LINK})
 endfunction()
 
+# hvdray_unit_test(TARGET): the target unit_tests builds it, too; ./check builds no more under the address sanitizer.
+function(hvdray_unit_test target)
+  if(NOT TARGET unit_tests)
+    add_custom_target(unit_tests)
+  endif()
+  add_dependencies(unit_tests ${target})
+endfunction()
+
 # hvdray_test(NAME SOURCES... [LINK targets...]): one unit test binary, one ctest entry.
 function(hvdray_test name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
@@ -159,4 +174,5 @@ function(hvdray_test name)
   # Brief: what failed is not lost among hundreds of tests that passed.
   add_test(NAME ${entry} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${entry} PROPERTIES LABELS unit TIMEOUT ${limit})
+  hvdray_unit_test(${name})
 endfunction()
