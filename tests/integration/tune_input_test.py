@@ -116,6 +116,7 @@ def test_two_searches_share_the_trials_of_a_study(tune, is_killed):  # noqa: F81
     jobs[0].wait_for(lambda: tune.rows("select state from trials") == [("RUNNING",)], what="its trial")
     jobs.append(tune.start(text, "--resume"))
     jobs[1].wait_for(lambda: tune.rows("select state from trials") == [("RUNNING",)] * 2, what="the other's trial")
+    assert tune.rows("pragma journal_mode") == [("wal",)], "a commit waits for no disk"
     if is_killed:
         os.kill(jobs[0].pid, signal.SIGKILL)
         jobs.pop(0).process.wait()

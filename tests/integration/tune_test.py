@@ -77,6 +77,7 @@ def test_a_search_that_is_told_to_end_can_go_on(tune, signo):  # noqa: F811
 
 def test_show_tells_what_a_study_has_and_plots_it(tune):  # noqa: F811
     searched = tune.document(SEARCH)
+    assert not list(tune.folder.glob("s.tune/study.db?*")) and tune.rows("pragma journal_mode") == [("delete",)], "a file alone"
     result = tune.show("s.tune/study.db")
     best = searched["best"]
     lines = result.text.splitlines()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -20,7 +21,8 @@ from ._lanes import GRACE_S, Attempt, Ended, Lane, Line, Modules, News, Report
 from ._shown import View, counted
 from ._slots import lanes_of
 from ._spec import Search, SpecError, TuneError, read_search
-from ._study import COMPLETE, DIRECTORY, FAIL, PRUNED, SQLITE, Book
+from ._sqlite import SQLITE
+from ._study import COMPLETE, DIRECTORY, FAIL, PRUNED, Book
 
 TICK_S = 0.5
 QUIET_S = 60.0  # then it is said that report_from has found nothing
@@ -67,14 +69,14 @@ def go(search: Search, resume: bool, view: View) -> Any:
         os.makedirs(search.output, exist_ok=True)
     except OSError as error:
         raise TuneError(f"can't make the directory {search.output}: {error.strerror}") from None
-    book = Book(search, url_of(search), resume)
-    loop = _Loop(search, book, view)
-    view.begin(search, book, len(hosts))
-    with _Signals(loop.news, loop.on_signal) as signals:
-        loop.run(hosts)
-        view.end(book)
-        if not loop.has_begun and not signals.taken and loop.failure is None:
-            view.nothing_left(search, book)
+    with contextlib.closing(Book(search, url_of(search), resume)) as book:
+        loop = _Loop(search, book, view)
+        view.begin(search, book, len(hosts))
+        with _Signals(loop.news, loop.on_signal) as signals:
+            loop.run(hosts)
+            view.end(book)
+            if not loop.has_begun and not signals.taken and loop.failure is None:
+                view.nothing_left(search, book)
     if signals.taken:
         view.how_to_go_on(search)
         signals.raise_again()

@@ -9,7 +9,8 @@ from typing import Any, Callable, Optional
 
 from ._shown import HOW, best_lines, best_of, document, print_json, ranked, table
 from ._spec import SpecError, TuneError, nearest
-from ._study import SQLITE, open_storage, shown_url, storage_errors  # before Optuna: it tells what to install
+from ._sqlite import SQLITE
+from ._study import open_storage, shown_url, storage_errors  # before Optuna: it tells what to install
 
 import optuna  # isort: skip
 

@@ -17,6 +17,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 from .._errors import HvdrayError
 from ._spec import Parameter, Search, SpecError, TuneError, nearest
+from ._sqlite import SQLITE, begin_log, end_log, local_file, on_connect
 from ._trial import CHECKPOINT
 
 try:
@@ -29,7 +30,6 @@ except ImportError as error:
 SUPPORTED = 5  # the major version; tests have 5.0.0
 STALE_S = 120.0  # without a sign of life, a search on another machine is dead
 ALIVE_S = 20.0
-SQLITE = "sqlite:///"
 MAX_TRIES = 20
 _THERE = re.compile("already exists|duplicate|unique", re.IGNORECASE)  # what a database says of a table or row that is there
 # Attributes of studies and trials.
@@ -70,7 +70,9 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
         raise TuneError(f"Optuna {version} is too old: a search needs {SUPPORTED}", hint="pip install 'optuna>=5,<6'")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
-    arguments: dict[str, Any] = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+    arguments: dict[str, Any] = {"pool_pre_ping": True}
+    if url.startswith("sqlite"):
+        arguments = {"connect_args": {"timeout": 60}, "pool_events": [(on_connect, "connect")]}
     try:
         with storage_errors(url):
             return _storage(url, engine_kwargs=arguments, skip_table_creation=not makes_tables)
@@ -172,13 +174,23 @@ class Book:
         self._told_alive = 0.0
         for kind, chosen in (("sampler", search.sampler), ("pruner", search.pruner)):
             make(kind, *chosen)  # before anything is kept
-        storage = open_storage(url)
+        self._file = local_file(url)
+        if self._file is not None:
+            begin_log(self._file)
+        self._storage = open_storage(url)
         with storage_errors(url):
-            self.study, is_new = self._open(storage, resume)
+            self.study, is_new = self._open(self._storage, resume)
             self.study.set_user_attr("hvdray:how", search.how())
             self.tell_alive()
             self._make_tools(is_new)
             self._enqueue_grid(is_new)
+
+    def close(self) -> None:
+        """The study can still be read."""
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+        if self._file is not None:
+            end_log(self._file)
 
     def _open(self, storage: Any, resume: bool) -> tuple[Any, bool]:
         search = self._search
