@@ -8,6 +8,7 @@ import inspect
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Optional
 
+LASTING = (ImportError, NameError, SyntaxError)  # Before a loop's first report, they come again in each attempt.
 _MEMBERS = (GetSetDescriptorType, MemberDescriptorType)
 
 

@@ -199,6 +199,26 @@ assert "error.txt" not in names() and train.Trainer.restore(str(home / "run")).f
 """)
 
 
+def test_what_fails_in_every_attempt_is_not_tried_again_and_may_be_mended(programs):
+    programs.run("""
+def loop():
+    if not (home.parent / "mended").exists():
+        import no_such_module
+    return 1
+run = trainer(loop, failures=3)
+error = raised(train.TrainingFailedError, run.fit)
+assert isinstance(error.__cause__, ImportError) and "the loop has failed: " in str(error) and told()["attempts"] == 1, error
+(home.parent / "mended").touch()
+assert trainer(loop).fit().return_value == 1  # another process, with the same name
+os.rename(home / "run", home / "was")
+(home.parent / "mended").unlink()
+raised(train.TrainingFailedError, run.fit)
+(home.parent / "mended").touch()
+assert run.fit().return_value == 1
+raised(hvdray.HvdrayError, run.fit)
+""")
+
+
 def test_a_start_that_is_impossible_is_no_failure_of_the_loop(programs):
     programs.run("""
 error = raised(hvdray.HvdrayError, trainer(lambda: None, failures=5, python="/nowhere/python").fit)

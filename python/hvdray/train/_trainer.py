@@ -11,7 +11,7 @@ import uuid
 import warnings
 from typing import Any, Callable, Mapping, Optional, Union
 
-from .._errors import HvdrayError, SerializationError, WorkerError
+from .._errors import LASTING, HvdrayError, SerializationError, WorkerError
 from .._executor import Executor, Hosts
 from .._launcher import HOST_LOST
 from .._payload import dumps, loads
@@ -27,7 +27,7 @@ OTHERS = ("num_workers", "min_workers", "max_workers", "hosts", "results")  # of
 
 
 class Trainer:
-    """One run. fit() once, on any thread that may wait."""
+    """One run. fit() once, or until something of it is kept, on any thread that may wait."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Trainer:
         self._given: dict[str, Any] = {"num_workers": num_workers, "hosts": hosts, **executor}
         self._make_executor().shutdown()  # what does not fit together is said now
         self._restored = ""
-        self._has_run = False
+        self._last: Optional[Store] = None  # of the last fit()
 
     @classmethod
     def restore(
@@ -95,21 +95,21 @@ class Trainer:
         return trainer
 
     def fit(self) -> Result:
-        """Returns when the loop has returned on all workers. Raises TrainingFailedError when it has failed once more than max_failures;
-        KeyboardInterrupt after Ctrl-C; HvdrayError if workers can't be started, or another trainer uses the directory. After each
-        of them, Trainer.restore(path) goes on."""
-        if self._has_run:
+        """Returns when the loop has returned on all workers. Raises TrainingFailedError when it has failed once more than max_failures,
+        or before its first report by an ImportError, NameError or SyntaxError; KeyboardInterrupt after Ctrl-C; HvdrayError if workers
+        can't be started, or another trainer uses the directory. After each of them, Trainer.restore(path) goes on."""
+        if self._last is not None and _has_kept(self._last, RunFile.read(self._last)):
             raise HvdrayError("fit() has been called already", hint="Trainer.restore(path) goes on with a run")
         store = self._store()
         store.open()
         try:
             run = RunFile.read(store)
-            if run is not None and not self._restored and (run.checkpoints or run.state in ("finished", "failed") or store.read("result.json")):
+            if not self._restored and _has_kept(store, run):
                 hint = f"Trainer.restore({store.root!r}) goes on with it; another name begins anew"
                 raise HvdrayError(f"there is a run in {store.root} already", hint=hint)
             if run is not None and run.state == "finished":
                 return Result(store, run)
-            self._has_run = True
+            self._last = store
             self._keep(store)
             return self._run(store, run if run is not None and self._restored else RunFile(store))
         finally:
@@ -174,10 +174,11 @@ class Trainer:
                 except HvdrayError as failure:
                     metrics = receiver.latest_metrics or metrics
                     is_of_loop = isinstance(failure, WorkerError) or failure.code == HOST_LOST
+                    is_lasting = isinstance(failure.__cause__, LASTING) and receiver.latest_metrics is None
                     if receiver.failure is None and not is_of_loop:
                         raise
                     failures += 1
-                    if receiver.failure is not None or 0 <= most < failures:
+                    if receiver.failure is not None or is_lasting or 0 <= most < failures:
                         state = "failed"
                         raise self._failed(store, run, failure, failures, metrics, receiver.failure) from receiver.failure or failure
                     print(f"hvdray: {_first_line(failure)}; restarting from {_from(run)}, failure {failures}"
@@ -229,6 +230,11 @@ class Trainer:
         except OSError:
             pass  # A full disk, which is what the error says.
         return failed
+
+
+def _has_kept(store: Store, run: Optional[RunFile]) -> bool:
+    """What another run in its place would lose."""
+    return run is not None and bool(run.checkpoints or run.state == "finished" or store.read("result.json"))
 
 
 def _failures_of(error: BaseException) -> "dict[int, BaseException]":

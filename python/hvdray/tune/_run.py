@@ -16,7 +16,7 @@ import time
 from types import FrameType
 from typing import Any, Callable, Mapping, Optional, Union
 
-from .._errors import HvdrayError
+from .._errors import LASTING, HvdrayError
 from ._lanes import GRACE_S, Attempt, Ended, Lane, Line, Modules, News, Report
 from ._shown import View, counted
 from ._slots import lanes_of
@@ -351,7 +351,8 @@ class _Loop:
 
     def _on_failure(self, error: HvdrayError, exit_code: int, running: Running) -> bool:
         """True: it begins again."""
-        if running.failures < self._search.max_failures and not self._is_ending:
+        is_lasting = isinstance(error.__cause__, LASTING) and running.value is None
+        if running.failures < self._search.max_failures and not self._is_ending and not is_lasting:
             running.failures += 1
             self._view.note(f"trial {running.trial.number} has failed, and begins again: {error.message}")
             running.attempt = dataclasses.replace(running.attempt)
