@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <string_view>
 
 #include "base/signals.h"
@@ -111,6 +112,19 @@ int ReapChild(pid_t pid) {
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   return status;
+}
+
+std::string OwnPythonPath() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place :
+       {"../../../python", "../lib/hvdray/python"}) {  // a build, an installed tree
+    if (fs::exists(folder / place / "hvdray/__init__.py", error)) {
+      return fs::canonical(folder / place, error).string();
+    }
+  }
+  return {};
 }
 
 int ShellCodeOf(int wait_status) {

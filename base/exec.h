@@ -44,6 +44,10 @@ int AwaitExec(pid_t pid, Pipe report);
 /// without such a child.
 int ReapChild(pid_t pid);
 
+/// The folder of the Python package that was built or installed with this program, not by pip;
+/// empty: there is none.
+std::string OwnPythonPath();
+
 /// The exit code that a shell shows for a status of wait(2): 128 + n after signal n.
 int ShellCodeOf(int wait_status);
 

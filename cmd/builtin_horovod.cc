@@ -9,6 +9,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/exec.h"
+
 namespace hvdray {
 namespace {
 
@@ -28,9 +30,8 @@ std::string FirstOf(const std::vector<fs::path>& paths) {
 
 /// `prefix`: above the program's bin/.
 std::string FindShim(const fs::path& prefix) {
-  std::vector<fs::path> paths = {prefix / "../../python" / kShim,       // build/release/bin
-                                 prefix / "lib/hvdray/python" / kShim,  // an installed tree
-                                 prefix / kShim};                       // pip install --target
+  std::vector<fs::path> paths = {prefix / kShim};  // pip install --target
+  if (const fs::path own = OwnPythonPath(); !own.empty()) paths.insert(paths.begin(), own / kShim);
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(prefix / "lib", error)) {
     if (!entry.path().filename().string().starts_with("python3")) continue;

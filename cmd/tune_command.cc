@@ -18,10 +18,12 @@
 namespace hvdray {
 namespace {
 
-// argv[1]: this program, for a Python that has another one installed too.
+// argv[1]: this program, for a Python that has another one installed too. argv[2]: where its own
+// package is, for a Python that has none.
 constexpr const char* kBecomeTune =
     "import os, sys\n"
     "os.environ.setdefault('HVDRAY_BINARY', sys.argv.pop(1))\n"
+    "sys.path += filter(None, [sys.argv.pop(1)])\n"
     "try:\n"
     "    from hvdray.tune.__main__ import main\n"
     "except ImportError as error:\n"
@@ -61,7 +63,7 @@ int TuneCommand(const CommandLine& line) {
     return Fail("tune", {ErrorCode::kCommandNotFound, "no python3 on PATH",
                          "a search needs Python, and in hvdray's sources: pip install '.[tune]'"});
   }
-  std::vector<std::string> words = {python, "-c", kBecomeTune, own};
+  std::vector<std::string> words = {python, "-c", kBecomeTune, own, OwnPythonPath()};
   words.insert(words.end(), line.args.begin(), line.args.end());
   const std::vector<char*> argv = ExecArray(words);
   // hvdray ignores them, and an ignored signal survives execve().

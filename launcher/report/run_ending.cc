@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/command_words.h"
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/tcp_address.h"
@@ -316,6 +317,18 @@ bool IsRankMissing(std::string_view line) {
 }
 
 /// A script's `os.environ["RANK"]`.
+bool IsPackageMissing(std::string_view line) {
+  return LineHas(line, "Error: No module named 'hvdray");
+}
+
+std::string PackageHint(bool has_remote_host) {
+  const std::string own = OwnPythonPath();
+  if (has_remote_host || own.empty()) {
+    return "the script's Python lacks hvdray's package: in hvdray's sources, pip install .";
+  }
+  return fmt::format("the script's Python lacks hvdray's package: export PYTHONPATH={}", own);
+}
+
 bool IsKeyOfTorchrun(std::string_view line) {
   const auto keys = {"'RANK'", "'LOCAL_RANK'", "'WORLD_SIZE'", "'MASTER_ADDR'", "'MASTER_PORT'"};
   return line.starts_with("KeyError: ") &&
@@ -383,6 +396,7 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
     return "a host announced a loopback address, because its own name resolves to it; hvdray check "
            "says which host: fix /etc/hosts there";
   }
+  if (any(&IsPackageMissing)) return PackageHint(HasRemoteHost(verdict.workers));
   if (style.outlives_changes && (any(&IsRankMissing) || any(&IsKeyOfTorchrun))) {
     return "a torch.distributed script needs --elastic-mode gang, which sets RANK and WORLD_SIZE "
            "and restarts all workers after a change";

@@ -11,7 +11,7 @@ import sys
 from typing import Optional, Sequence
 
 from .._errors import HvdrayError
-from ._spec import SpecError
+from ._spec import SpecError, read
 
 
 def main(words: Optional[Sequence[str]] = None) -> int:
@@ -62,10 +62,10 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 
 
 def _search(arguments: argparse.Namespace) -> int:
-    from ._run import go, read
+    search = read(arguments.words[0], {})
+    from ._run import go  # needs Optuna: what is wrong with the file comes first
     from ._shown import View, best_lines, best_of, document, is_terminal, print_json
 
-    search = read(arguments.words[0], {})
     stream = sys.stderr if arguments.json else sys.stdout
     study = go(search, arguments.resume, View(stream, is_terminal(stream), arguments.words[0]))
     best = best_of(study)

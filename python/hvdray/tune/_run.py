@@ -20,7 +20,7 @@ from .._errors import LASTING, HvdrayError
 from ._lanes import GRACE_S, Attempt, Ended, Lane, Line, Modules, News, Report
 from ._shown import View, counted
 from ._slots import lanes_of
-from ._spec import Search, SpecError, TuneError, read_search
+from ._spec import Search, SpecError, TuneError, read
 from ._sqlite import SQLITE
 from ._study import COMPLETE, DIRECTORY, FAIL, PRUNED, Book
 
@@ -35,24 +35,6 @@ def run(spec: Union[str, "os.PathLike[str]", Mapping[str, Any], Callable[..., An
     """Runs a search, and returns Optuna's study. `spec`: the path of a file, a mapping with its keys, or a function, whose search
     is in `keys`. After Ctrl-C, which ends trials in good order, `resume` goes on. Raises TuneError."""
     return go(read(spec, keys), resume, View.silent())
-
-
-def read(spec: Any, keys: Mapping[str, Any]) -> Search:
-    """Raises SpecError."""
-    if callable(spec):
-        return read_search(dict(keys), getattr(spec, "__name__", "search").strip("<>"), None, spec)
-    if isinstance(spec, Mapping):
-        return read_search({**spec, **keys}, "search")
-    if not isinstance(spec, (str, os.PathLike)):
-        raise TypeError(f"a search is a path, a mapping or a function, not {type(spec).__name__}")
-    try:
-        from ._yaml import read_yaml
-    except ImportError:
-        raise TuneError("PyYAML is not installed here", hint="pip install pyyaml") from None
-    tree, places = read_yaml(os.fspath(spec))
-    if keys and isinstance(tree, dict):
-        tree.update(keys)
-    return read_search(tree, os.path.splitext(os.path.basename(os.fspath(spec)))[0], places)
 
 
 def url_of(search: Search) -> str:

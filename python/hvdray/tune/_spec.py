@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a search is: the file of `hvdray tune`, read strictly. Opens nothing, and does not know Optuna."""
+"""What a search is: the file of `hvdray tune`, read strictly. Does not know Optuna."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import itertools
 import math
+import os
 import re
 import shlex
 import sys
@@ -107,6 +108,24 @@ def argv_of(command: Sequence[str], by_variable: bool, values: Mapping[str, str]
     if by_variable:
         return list(command)
     return [_PLACE.sub(lambda place: values[place[1]] if place[1] else place[0][0], word) for word in command]
+
+
+def read(spec: Any, keys: Mapping[str, Any]) -> Search:
+    """Raises SpecError."""
+    if callable(spec):
+        return read_search(dict(keys), getattr(spec, "__name__", "search").strip("<>"), None, spec)
+    if isinstance(spec, Mapping):
+        return read_search({**spec, **keys}, "search")
+    if not isinstance(spec, (str, os.PathLike)):
+        raise TypeError(f"a search is a path, a mapping or a function, not {type(spec).__name__}")
+    try:
+        from ._yaml import read_yaml
+    except ImportError:
+        raise TuneError("PyYAML is not installed here", hint="pip install pyyaml") from None
+    tree, places = read_yaml(os.fspath(spec))
+    if keys and isinstance(tree, dict):
+        tree.update(keys)
+    return read_search(tree, os.path.splitext(os.path.basename(os.fspath(spec)))[0], places)
 
 
 def read_search(tree: Any, name: str, places: Optional[Places] = None, func: Any = None) -> Search:

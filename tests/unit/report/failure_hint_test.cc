@@ -57,6 +57,14 @@ TEST(FailureHintTest, ATorchScriptInAHorovodElasticJobIsSentToGangs) {
   EXPECT_EQ(HintFor({"KeyError: 'MY_RANKING'"}, elastic), "");
 }
 
+TEST(FailureHintTest, APackageThatTheScriptsPythonLacksIsNamed) {
+  for (const char* line : {"ModuleNotFoundError: No module named 'hvdray'",
+                           "ModuleNotFoundError: No module named 'hvdray.torch'"}) {
+    EXPECT_TRUE(Has(HintFor({"Traceback:", line}), "pip install")) << line;
+  }
+  EXPECT_EQ(HintFor({"ModuleNotFoundError: No module named 'torch'"}), "");
+}
+
 TEST(FailureHintTest, ABareScriptAndADosLineEndAreNamed) {
   EXPECT_TRUE(Has(HintForExec(ENOENT, {.command = "ddp.py"}), "python3 ddp.py"));
   EXPECT_TRUE(Has(HintForExec(EACCES, {.command = "./ddp.py"}), "python3 ./ddp.py"));
