@@ -53,6 +53,7 @@ def pytest_addoption(parser):
     parser.addoption("--optuna-venv", default="")
     parser.addoption("--frameworks-venv", default="")
     parser.addoption("--jax-venv", default="")
+    parser.addoption("--new-torch-venv", default="")
     parser.addoption("--other-pythons", default="", help="interpreters, separated by commas")
     parser.addoption("--ray-state", default="", help="of tests/integration/shared_ray.py")
 

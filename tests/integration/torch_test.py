@@ -21,6 +21,20 @@ def torch_python(pytestconfig):
     pytest.skip("no torch here: apt-get install python3-torch")
 
 
+def losses_of(hvdray, *words):
+    """Of workers/torch_training.py, for each way of reducing gradients."""
+    result = hvdray.go("-np", "2", *words, WORKERS / "torch_training.py", timeout=240)
+    assert result.code == 0, result.text + result.errors
+    line = next(line for line in result.text.splitlines() if "LOSSES" in line)
+    return json.loads(line.partition("LOSSES")[2])
+
+
+def assert_alike(ours, theirs):
+    assert ours.keys() == theirs.keys() and len(ours["plain"]) == 20
+    for way, values in theirs.items():
+        assert ours[way] == pytest.approx(values, rel=2e-3 if way == "fp16" else 1e-5), way
+
+
 def builtin(hvdray, *words, **options):
     result = hvdray.go("-np", "2", "--horovod", "builtin", *words, timeout=240, **options)
     assert result.code == 0, result.text + result.errors
@@ -34,18 +48,7 @@ def test_operations_and_their_errors(hvdray, torch_python):
 
 def test_training_gives_what_horovod_gives(hvdray, torch_python, horovod_python):
     """20 steps: the same losses and parameters, and the same ones for each way of reducing the gradients."""
-
-    def losses(*words):
-        result = hvdray.go("-np", "2", *words, WORKERS / "torch_training.py", timeout=240)
-        assert result.code == 0, result.text + result.errors
-        line = next(line for line in result.text.splitlines() if "LOSSES" in line)
-        return json.loads(line.partition("LOSSES")[2])
-
-    theirs = losses("--", horovod_python)
-    ours = losses("--horovod", "builtin", "--", horovod_python)
-    assert ours.keys() == theirs.keys() and len(ours["plain"]) == 20
-    for way, values in theirs.items():
-        assert ours[way] == pytest.approx(values, rel=2e-3 if way == "fp16" else 1e-5), way
+    assert_alike(losses_of(hvdray, "--horovod", "builtin", "--", horovod_python), losses_of(hvdray, "--", horovod_python))
 
 
 def test_what_only_ours_can_do(hvdray, torch_python):

@@ -16,6 +16,8 @@ from ._core import Handle, Operation
 from ._requests import Adasum, Average, Pair, Sum, begin, begin_bare, count_on, counted, name_of, op_number, splits_of
 from .process_sets import ProcessSet, global_process_set
 
+# Newer torch warns of what it doesn't check, unless it is told not to.
+_UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 Tensors = Sequence[torch.Tensor]
 Splits = Union[torch.Tensor, Sequence[int], None]
 
@@ -109,7 +111,7 @@ def sparse_allreduce_async(
         all_values, all_indices = synchronize(values), synchronize(indices)
         if op == Average:
             all_values = all_values / (process_set.size() or 1)
-        return torch.sparse_coo_tensor(all_indices.t(), all_values, tensor.size())
+        return torch.sparse_coo_tensor(all_indices.t(), all_values, tensor.size(), **_UNCHECKED)
 
     return finish
 

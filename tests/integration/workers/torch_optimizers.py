@@ -63,6 +63,19 @@ def other_checkpoints_too():
     of_mean(Blocks(), lambda net, x: net.last(checkpoint(net.shared, net.first(x), use_reentrant=False)).sum())
 
 
+def compiled_models_reduce_their_gradients():
+    if not hasattr(torch, "compile"):
+        return
+    compiled = {}
+
+    def run(net, x):
+        if net not in compiled:
+            compiled[net] = torch.compile(lambda y: net.last(net.shared(torch.tanh(net.first(y)))).sum(), backend="aot_eager")
+        return compiled[net](x)
+
+    of_mean(Blocks(), run)
+
+
 def bfloat16_is_a_compression():
     model = torch.nn.Linear(3, 1)
     hvd.broadcast_parameters(model.state_dict(), 0)
