@@ -66,3 +66,19 @@ def test_a_library_of_another_version_is_named(hvdray, torch_python):
     program = "\n".join(["import sys", "try: import horovod.torch", "except ImportError as error: print(error)"])
     result = builtin(hvdray, "--", torch_python, "-c", program, env={"HVDRAY_LIBRARY": "/nowhere/libhvdray.so.0"})
     assert result.text.count("it is not at /nowhere/libhvdray.so.0. HVDRAY_LIBRARY may name it") == 2
+
+
+def test_a_file_that_is_no_library_is_named(hvdray, torch_python, tmp_path):
+    (tmp_path / "libhvdray.so.0").write_text("text")
+    result = hvdray.go("-np", "1", "--horovod", "builtin", "--", torch_python, "-c", "import horovod.torch",
+                       env={"HVDRAY_LIBRARY": str(tmp_path / "libhvdray.so.0")})
+    assert f"ImportError: hvdray.torch: {tmp_path}/libhvdray.so.0" in result.errors
+
+
+def test_other_parts_of_horovod_are_said_to_be_missing(hvdray, torch_python):
+    program = "\n".join(["import importlib.util, horovod", "for part in ['tensorflow', 'keras', 'spark.common', 'torch.nowhere']:",
+                         "    try: importlib.import_module('horovod.' + part)",
+                         "    except ModuleNotFoundError as error: print(error.name, 'MISSING', error)"])
+    result = builtin(hvdray, "--", torch_python, "-c", program)
+    for part in ("tensorflow", "keras", "spark", "torch.nowhere"):
+        assert f"horovod.{part} MISSING No module named 'horovod.{part}': hvdray has horovod.torch built in" in result.text

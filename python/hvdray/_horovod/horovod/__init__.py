@@ -24,6 +24,22 @@ if "hvdray" not in sys.modules:
     _find_hvdray()
 
 
+class _NotHere:
+    """Says of Horovod's other parts why they aren't here, where nothing else has found them."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith("horovod."):
+            raise ModuleNotFoundError(
+                f"No module named {name!r}: hvdray has horovod.torch built in, and no more of Horovod; without "
+                "--horovod builtin an installed Horovod is used",
+                name=name,
+            )
+
+
+sys.meta_path.append(_NotHere)
+
+
 def run(*args, **kwargs):
     """Horovod's launcher API: docs/python.md."""
     from hvdray import run as start
