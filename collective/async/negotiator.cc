@@ -20,6 +20,11 @@ Status Broken(int rank, std::string_view what) {
   return {ErrorCode::kAborted, fmt::format("rank {}: {}", rank, what)};
 }
 
+// In a round.
+int PlaceOf(RequestKind kind) {
+  return kind == RequestKind::kBarrier ? 1 : kind > RequestKind::kBarrier ? 2 : 0;
+}
+
 }  // namespace
 
 // A name of a process set, as long as a number or an operation has it.
@@ -108,6 +113,11 @@ Result<Plan> Negotiator::Round(std::span<const std::string_view> messages, TimeP
   }
   std::vector<PlannedOperation> ready = std::exchange(refused_, {});
   CollectReady(ready);
+  // Who has come through a barrier may use again all names that came before it; a set goes last.
+  std::stable_sort(ready.begin(), ready.end(),
+                   [](const PlannedOperation& one, const PlannedOperation& other) {
+                     return PlaceOf(one.request->kind) < PlaceOf(other.request->kind);
+                   });
   FinishJoins(ready);
   plan.batches = Fuse(std::move(ready), settings_);
   return plan;

@@ -267,6 +267,18 @@ TEST(NegotiatorTest, WhoHasJoinedAddsZerosAndTheLastIsNamed) {
   EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("a")}, {}, {AllReduceOf("a")}})), Names{});
 }
 
+TEST(NegotiatorTest, WhatCameBeforeABarrierEndsBeforeIt) {
+  Ranks ranks(2);
+  Request barrier;
+  barrier.name = "barrier";
+  // Known requests are in front of new ones in a message.
+  EXPECT_EQ(NamesOf(ranks.Round({{barrier}, {barrier}})), Names{"barrier"});
+  const std::vector<Request> both = {AllReduceOf("new"), barrier};
+  EXPECT_EQ(NamesOf(ranks.Round({both, both})), (Names{"new", "barrier"}));
+  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("late"), barrier}, {}})), Names{});
+  EXPECT_EQ(NamesOf(ranks.Round({{}, {AllReduceOf("late"), barrier}})), (Names{"late", "barrier"}));
+}
+
 TEST(NegotiatorTest, ProcessSetsComeAndGo) {
   Ranks ranks(3);
   Request add = AllReduceOf("add", {});
@@ -293,9 +305,9 @@ TEST(NegotiatorTest, ProcessSetsComeAndGo) {
   Request join = JoinOf();
   join.process_set = 1;
   plan = ranks.Round({{remove, inner, join}, {remove}, {remove}});
-  ASSERT_EQ(NamesOf(plan), (Names{"add", "a", "join"}));
-  EXPECT_TRUE(plan.batches[0][0].error.ok());
-  EXPECT_FALSE(plan.batches[1][0].error.ok());
+  ASSERT_EQ(NamesOf(plan), (Names{"a", "add", "join"}));
+  EXPECT_FALSE(plan.batches[0][0].error.ok());
+  EXPECT_TRUE(plan.batches[1][0].error.ok());
   EXPECT_FALSE(plan.batches[2][0].error.ok());
   plan = ranks.Round({{inner}, {}, {inner}});
   ASSERT_EQ(plan.batches.size(), 2U);
@@ -317,8 +329,8 @@ TEST(NegotiatorTest, WhatComesWithTheEndOfItsProcessSetIsRefused) {
   inner.process_set = 1;
   EXPECT_EQ(NamesOf(ranks.Round({{remove}, {}})), Names{});
   const Plan plan = ranks.Round({{inner}, {remove}});
-  ASSERT_EQ(NamesOf(plan), (Names{"add", "a"}));
-  EXPECT_NE(plan.batches[1][0].error.message().find("has been removed"), std::string::npos);
+  ASSERT_EQ(NamesOf(plan), (Names{"a", "add"}));
+  EXPECT_NE(plan.batches[0][0].error.message().find("has been removed"), std::string::npos);
 }
 
 TEST(NegotiatorTest, WhatWaitsIsNamedWithTheRanksThatAreMissing) {
