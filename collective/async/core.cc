@@ -234,6 +234,7 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
   const std::vector<std::string_view> views(messages.begin(), messages.end());
   HVDRAY_ASSIGN_OR_RETURN(const Plan plan,
                           negotiator_->Round(views, std::chrono::steady_clock::now()));
+  timeline_.Flush();  // who has come is to be seen while others are waited for
   for (const Batch& batch : plan.batches) HVDRAY_RETURN_IF_ERROR(executor_->Run(batch));
   has_left_ = !plan.end.ok();
   return plan.end;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/async/timeline.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -38,21 +40,23 @@ std::string EventOf(RequestKind kind) {
 
 Status Timeline::Start(const std::string& path, bool marks_cycles) {
   const std::lock_guard lock(mutex_);
-  if (file_ != nullptr) return {ErrorCode::kUsage, "the timeline has been started already"};
-  file_.reset(std::fopen(path.c_str(), "we"));  // NOLINT(cppcoreguidelines-owning-memory)
-  if (file_ == nullptr) {
+  if (file_.is_valid()) return {ErrorCode::kUsage, "the timeline has been started already"};
+  file_.Reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file_.is_valid()) {
     return {ErrorCode::kFileUnwritable, fmt::format("timeline {}: {}", path, std::strerror(errno))};
   }
   marks_cycles_ = marks_cycles;
   start_ = std::chrono::steady_clock::now();
   rows_.clear();
+  written_ = 0;
+  is_damaged_ = false;
   const auto epoch = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::system_clock::now().time_since_epoch());
-  (void)std::fputs(fmt::format("[\n{{\"name\": \"clock\", \"ph\": \"M\", \"pid\": 0, \"args\": "
-                               "{{\"start_time_since_epoch_in_micros\": {}}}}}",
-                               epoch.count())
-                       .c_str(),
-                   file_.get());
+  unwritten_ = fmt::format(
+      "[\n{{\"name\": \"clock\", \"ph\": \"M\", \"pid\": 0, \"args\": "
+      "{{\"start_time_since_epoch_in_micros\": {}}}}}",
+      epoch.count());
+  WriteOut();
   is_on_ = true;
   return {};
 }
@@ -60,24 +64,32 @@ Status Timeline::Start(const std::string& path, bool marks_cycles) {
 Status Timeline::Stop() {
   const std::lock_guard lock(mutex_);
   is_on_ = false;
-  if (file_ == nullptr) return {};
-  (void)std::fputs("\n]\n", file_.get());
-  const bool is_whole = std::ferror(file_.get()) == 0;
-  if (std::fclose(file_.release()) == 0 && is_whole) return {};
+  if (!file_.is_valid()) return {};
+  WriteOut();
+  file_.Reset();
+  if (!is_damaged_) return {};
   return {ErrorCode::kFileUnwritable, "the timeline could not be written whole"};
+}
+
+// In one call, which no signal divides.
+void Timeline::WriteOut() {
+  const size_t size = unwritten_.size();
+  unwritten_ += "\n]\n";
+  const ssize_t done = ::pwrite(file_.get(), unwritten_.data(), unwritten_.size(), written_);
+  is_damaged_ |= done != static_cast<ssize_t>(unwritten_.size());
+  written_ += static_cast<off_t>(size);
+  unwritten_.clear();
 }
 
 Timeline::Row& Timeline::RowOf(const Request& request) {
   const auto [found, is_new] = rows_.try_emplace(request.name);
   if (is_new) {
     found->second.number = static_cast<int>(rows_.size());
-    (void)std::fputs(
-        fmt::format(",\n{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": {0}, \"args\": "
-                    "{{\"name\": \"{1}\"}}}},\n{{\"name\": \"process_sort_index\", \"ph\": \"M\", "
-                    "\"pid\": {0}, \"args\": {{\"sort_index\": {0}}}}}",
-                    found->second.number, Escaped(request.name))
-            .c_str(),
-        file_.get());
+    unwritten_ += fmt::format(
+        ",\n{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": {0}, \"args\": "
+        "{{\"name\": \"{1}\"}}}},\n{{\"name\": \"process_sort_index\", \"ph\": \"M\", "
+        "\"pid\": {0}, \"args\": {{\"sort_index\": {0}}}}}",
+        found->second.number, Escaped(request.name));
   }
   return found->second;
 }
@@ -86,22 +98,22 @@ void Timeline::Write(std::string_view phase, int row, std::string_view name,
                      std::string_view rest) {
   const auto time = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start_);
-  std::string event =
+  unwritten_ +=
       fmt::format(",\n{{\"ph\": \"{}\", \"ts\": {}, \"pid\": {}", phase, time.count(), row);
-  if (!name.empty()) event += fmt::format(", \"name\": \"{}\"", name);
-  (void)std::fputs((event + std::string(rest) + "}").c_str(), file_.get());
+  if (!name.empty()) unwritten_ += fmt::format(", \"name\": \"{}\"", name);
+  unwritten_.append(rest).append("}");
 }
 
 void Timeline::Cycle() {
   if (!is_on()) return;
   const std::lock_guard lock(mutex_);
-  if (file_ != nullptr && marks_cycles_) Write("i", 0, "CYCLE_START", ", \"s\": \"g\"");
+  if (file_.is_valid() && marks_cycles_) Write("i", 0, "CYCLE_START", ", \"s\": \"g\"");
 }
 
 void Timeline::Arrived(int rank, const Request& request) {
   if (!is_on() || request.kind == RequestKind::kJoin) return;
   const std::lock_guard lock(mutex_);
-  if (file_ == nullptr) return;
+  if (!file_.is_valid()) return;
   Row& row = RowOf(request);
   if (!row.is_negotiating) Write("B", row.number, "NEGOTIATE_" + EventOf(request.kind));
   row.is_negotiating = true;
@@ -111,7 +123,7 @@ void Timeline::Arrived(int rank, const Request& request) {
 void Timeline::Begin(const Request& request) {
   if (!is_on()) return;
   const std::lock_guard lock(mutex_);
-  if (file_ == nullptr) return;
+  if (!file_.is_valid()) return;
   Row& row = RowOf(request);
   if (row.is_negotiating) Write("E", row.number, "");
   row.is_negotiating = false;
@@ -121,23 +133,29 @@ void Timeline::Begin(const Request& request) {
 void Timeline::BeginPart(const Request& request, std::string_view part) {
   if (!is_on()) return;
   const std::lock_guard lock(mutex_);
-  if (file_ != nullptr) Write("B", RowOf(request).number, part);
+  if (file_.is_valid()) Write("B", RowOf(request).number, part);
 }
 
 void Timeline::EndPart(const Request& request) {
   if (!is_on()) return;
   const std::lock_guard lock(mutex_);
-  if (file_ != nullptr) Write("E", RowOf(request).number, "");
+  if (file_.is_valid()) Write("E", RowOf(request).number, "");
 }
 
 void Timeline::End(const Request& request) {
   if (!is_on()) return;
   const std::lock_guard lock(mutex_);
-  if (file_ == nullptr) return;
+  if (!file_.is_valid()) return;
   Write("E", RowOf(request).number, "",
         fmt::format(", \"args\": {{\"dtype\": \"{}\", \"shape\": \"[{}]\"}}",
                     NameOfType(request.type), fmt::join(request.shape, ", ")));
-  (void)std::fflush(file_.get());  // people and tests look at it while the job runs
+  WriteOut();  // people and tests look at it while the job runs
+}
+
+void Timeline::Flush() {
+  if (!is_on()) return;
+  const std::lock_guard lock(mutex_);
+  if (file_.is_valid() && !unwritten_.empty()) WriteOut();
 }
 
 }  // namespace hvdray

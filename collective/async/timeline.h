@@ -5,19 +5,20 @@
 #define HVDRAY_COLLECTIVE_ASYNC_TIMELINE_H_
 
 #include <atomic>
-#include <cstdio>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "base/fd.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "collective/async/request.h"
 
 namespace hvdray {
 
+/// The file is whole at any moment, whatever ends the process: "]" is written with all that has
+/// happened, and again behind what comes then.
 /// Threads: any. Where it is off, calls cost a load.
 class Timeline {
  public:
@@ -39,6 +40,8 @@ class Timeline {
   void BeginPart(const Request& request, std::string_view part);
   void EndPart(const Request& request);
   void End(const Request& request);
+  /// Writes what has happened.
+  void Flush();
 
  private:
   struct Row {
@@ -46,11 +49,15 @@ class Timeline {
     bool is_negotiating = false;
   };
   Row& RowOf(const Request& request);
+  void WriteOut();
   void Write(std::string_view phase, int row, std::string_view name, std::string_view rest = "");
 
   std::atomic<bool> is_on_{false};
   std::mutex mutex_;
-  std::unique_ptr<FILE, int (*)(FILE*)> file_{nullptr, &std::fclose};
+  UniqueFd file_;
+  off_t written_ = 0;  ///< Without the "]".
+  std::string unwritten_;
+  bool is_damaged_ = false;
   bool marks_cycles_ = false;
   TimePoint start_;
   std::unordered_map<std::string, Row> rows_;

@@ -3,10 +3,12 @@
 
     async_program.py LIBRARY values          reduces, gathers, and says what came out
     async_program.py LIBRARY die PHASE       rank VICTIM is killed in that phase; the others say how their operation ended
-    async_program.py LIBRARY generations N   as many lives in one process"""
+    async_program.py LIBRARY generations N   as many lives in one process
+    async_program.py LIBRARY end HOW         ends without leaving, by that signal or an exception, while an operation waits"""
 
 import ctypes
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -154,5 +156,20 @@ def generations(library, count):
     print("all generations are over", flush=True)
 
 
+def end(library, how):
+    rank = Rank(library)
+    rank.run(ALLREDUCE, "seen", [1.0])
+    if rank.rank == 0:
+        rank.begin(ALLREDUCE, "waits", [1.0])
+        while "waits" not in pathlib.Path(os.environ["HOROVOD_TIMELINE"]).read_text():
+            time.sleep(0.001)
+        if how == "exception":
+            raise ValueError("as a script does")
+        if how == "exit":
+            os._exit(3)
+        os.kill(os.getpid(), int(how))
+    rank.run(ALLREDUCE, "never", [1.0])
+
+
 if __name__ == "__main__":
-    {"values": values, "die": die, "generations": generations}[sys.argv[2]](sys.argv[1], *sys.argv[3:])
+    {"values": values, "die": die, "generations": generations, "end": end}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations that meet by name, in processes under `hvdray run`: async_program.py does the work through the C interface."""
 
+import json
 import pathlib
 import re
+import signal
 import sys
 
 import pytest
@@ -30,6 +32,16 @@ def test_a_process_has_one_life_after_the_other(hvdray, backend):
     result = go(hvdray, 3, "generations", 5, HVDRAY_COLLECTIVE=backend)
     assert result.code == 0, result.text + result.errors
     assert result.text.count("all generations are over") == 3
+
+
+@pytest.mark.parametrize("how", ["exception", "exit", signal.SIGTERM, signal.SIGKILL])
+def test_the_timeline_is_whole_whatever_ends_the_process(hvdray, tmp_path, how):
+    path = tmp_path / "timeline.json"
+    result = go(hvdray, 2, "end", how if isinstance(how, str) else int(how), HOROVOD_TIMELINE=path)
+    assert result.code != 0
+    events = json.loads(path.read_text())
+    assert {"seen", "waits"} <= {event.get("args", {}).get("name") for event in events}, events
+    assert any(event.get("name") == "NEGOTIATE_ALLREDUCE" for event in events)
 
 
 @pytest.mark.parametrize("victim", [0, 2])
