@@ -246,6 +246,8 @@ def check_dynamic_sets(doing: str) -> None:
 
 def change_sets(add: Optional[Sequence[int]] = None, remove: int = 0) -> int:
     """Adds or removes a set, together with all other ranks; its number."""
+    if any(not 0 <= rank < size() for rank in add or ()):
+        raise ValueError(f"ranks are from 0 to {size() - 1}, not {add}")
     ranks = (ctypes.c_int * len(add or ()))(*(add or ()))
     request = Request(kind=_library.REMOVE_SET if add is None else _library.ADD_SET, process_set=remove, device=-1)
     request.prescale = request.postscale = 1.0

@@ -104,11 +104,12 @@ def sparse_allreduce_async(
     tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet = global_process_set
 ) -> Callable[[], torch.Tensor]:
     """Of sparse tensors (COO), Sum or Average: what it returns waits, and gives the result."""
-    indices = allgather_async(tensor._indices().t().contiguous(), f"{name}.indices", process_set)
-    values = allgather_async(tensor._values().contiguous(), f"{name}.values", process_set)
+    wire = name_of("allreduce", name)  # so that it meets a dense one: they differ, which all ranks are told
+    parts = [(tensor._indices().t().contiguous(), None), (tensor._values().contiguous(), None)]
+    handle = begin(_library.ALLGATHER, [wire, f"sparse_{wire}"], parts, process_set, True)
 
     def finish() -> torch.Tensor:
-        all_values, all_indices = synchronize(values), synchronize(indices)
+        all_indices, all_values = synchronize(handle)
         if op == Average:
             all_values = all_values / (process_set.size() or 1)
         return torch.sparse_coo_tensor(all_indices.t(), all_values, tensor.size(), **_UNCHECKED)

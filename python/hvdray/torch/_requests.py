@@ -24,6 +24,7 @@ _TYPES = {
     torch.float32: 7, torch.float64: 8, torch.bool: 9,
 }
 
+_MOST_ROWS = 1 << 63
 Pair = tuple[torch.Tensor, Optional[torch.Tensor]]  # what goes; where the result goes, None: it is made
 _next_unnamed: dict[str, int] = collections.defaultdict(int)  # by kind
 _least_unnamed = 0
@@ -72,9 +73,26 @@ def op_number(op: int) -> int:
 
 def splits_of(splits: Union[torch.Tensor, Sequence[int]]) -> Any:
     values = splits.tolist() if isinstance(splits, torch.Tensor) else list(splits)
-    if any(type(value) is not int for value in values):
-        raise ValueError("splits are whole numbers, one for each rank")
+    if any(type(value) is not int or not -_MOST_ROWS <= value < _MOST_ROWS for value in values):
+        raise ValueError(f"splits are whole numbers, rows for each rank, not {values}")
     return (ctypes.c_int64 * len(values))(*values)
+
+
+class _Memory:
+    """What an operation reads or changes, which lives as long as this, also when the tensor gets other memory."""
+
+    __slots__ = ("alias", "tensor", "place")
+
+    def __init__(self, tensor: torch.Tensor, in_place: Optional[torch.Tensor]) -> None:
+        self.alias = tensor.detach()
+        self.tensor = self.alias if in_place is None else in_place
+        self.place = self.alias.data_ptr()
+
+    def check(self, request: Request) -> None:
+        """Raises when the result is not in the tensor. resize_() has even freed the memory, which nothing can prevent."""
+        if self.tensor.data_ptr() != self.place or self.alias.data_ptr() != self.place:
+            raise ValueError(f"{request.name.decode()}: the tensor was resized, or got other memory, while the operation "
+                             "was in flight")
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
@@ -126,31 +144,36 @@ def _allocate(context: int, shape: Any, dimensions: int) -> Optional[int]:
 
 
 def begin(
-    kind: int, name: str, pairs: Sequence[Pair], process_set: ProcessSet, is_group: bool = False,
+    kind: int, name: Union[str, Sequence[str]], pairs: Sequence[Pair], process_set: ProcessSet, is_group: bool = False,
     finish: Optional[Callable[[Operation, Any], Any]] = None, **fields: Any,
 ) -> Handle:
-    """Begins an operation, or a group of them, whose result is a list. `finish` makes another result of it."""
+    """Begins an operation, or a group of them, whose result is a list. `finish` makes another result of it.
+
+    A name of a group is that of its tensors with their places in it, so that groups of different lengths meet.
+    """
     if not pairs:
         raise ValueError("a group of no tensors")
     requests = (Request * len(pairs))()
-    inputs, outputs = [], _Outputs()
+    memory, outputs = [], _Outputs()
     for index, (tensor, output) in enumerate(pairs):
         request = requests[index]
         request.type = check(tensor)
-        request.name = (f"{name}_{index + 1}of{len(pairs)}" if is_group else name).encode()
+        request.name = (name[index] if not isinstance(name, str) else f"{name}.{index}" if is_group else name).encode()
         request.dimensions = tensor.dim()
         request.shape = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
         host = _on_host(tensor)
-        request.input = host.data_ptr()
-        inputs.append(host)
+        memory.append(_Memory(host, tensor if output is tensor is host else None))
+        request.input = memory[-1].place
         outputs.add(request, tensor, host, output)
     _fill(requests, kind, process_set, fields)
 
     def end(operation: Operation) -> Any:
+        for request, each in zip(requests, memory):
+            each.check(request)
         result = [outputs.take(index) for index in range(len(pairs))] if is_group else outputs.take(0)
         return result if finish is None else finish(operation, result)
 
-    return _core.submit(requests, len(pairs), Operation(end, (inputs, outputs)))
+    return _core.submit(requests, len(pairs), Operation(end, (memory, outputs)))
 
 
 def begin_bare(kind: int, process_set: ProcessSet, finish: Callable[[Operation], Any], **fields: Any) -> Handle:
@@ -169,7 +192,12 @@ def _fill(requests: Any, kind: int, process_set: ProcessSet, fields: dict[str, A
         request.device = -1
         request.prescale = request.postscale = 1.0
         for field, value in fields.items():
-            setattr(request, field, value)
+            try:
+                setattr(request, field, value)
+            except OverflowError as error:
+                raise ValueError(f"{field}: {error}") from None
+            if field == "root" and request.root != value:
+                raise ValueError(f"root_rank: there is no rank {value}")
 
 
 class Repeated:
@@ -190,9 +218,10 @@ class Repeated:
 
     def begin(self, tensor: torch.Tensor) -> Handle:
         """`tensor`, in memory of the host and contiguous, fits."""
-        self._request.input = self._request.output = tensor.data_ptr()
-        return _core.submit(self._requests, 1, Operation(_nothing, tensor))
+        memory = _Memory(tensor, tensor)
+        self._request.input = self._request.output = memory.place
+        return _core.submit(self._requests, 1, Operation(self._end, memory))
 
-
-def _nothing(_: Operation) -> None:
-    """The result lies in the tensor."""
+    def _end(self, operation: Operation) -> None:
+        """The result lies in the tensor."""
+        operation.kept.check(self._request)

@@ -18,6 +18,7 @@ from .compression import CastCompressor, Compression, Compressor
 from .functions import broadcast_object
 from ._operations import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async, synchronize
 from ._core import Handle
+from ._errors import MismatchError
 from ._requests import Adasum, Average, Repeated, name_of, op_number
 from .process_sets import ProcessSet, global_process_set
 
@@ -38,7 +39,7 @@ def _is_nested() -> bool:
 class _Gradient:
     """A parameter's gradient, from one step to the next."""
 
-    __slots__ = ("parameter", "name", "group", "passes_left", "is_ready", "sent", "request")
+    __slots__ = ("parameter", "name", "group", "passes_left", "is_ready", "is_sparse", "sent", "request")
 
     def __init__(self, parameter: torch.Tensor, name: str) -> None:
         self.parameter = parameter
@@ -46,12 +47,15 @@ class _Gradient:
         self.group: Optional[_Group] = None
         self.passes_left = 1
         self.is_ready = False  # for its group
+        self.is_sparse = False  # on some rank, as far as is known
         self.request: Optional[Repeated] = None
         self.sent: Optional[tuple[Any, torch.Tensor, Any]] = None  # handle, what travels, the compressor's context
 
     def whole(self) -> torch.Tensor:
         if self.parameter.grad is None:
             self.parameter.grad = torch.zeros_like(self.parameter)
+        if self.is_sparse and not self.parameter.grad.is_sparse:
+            self.parameter.grad = self.parameter.grad.to_sparse(1)
         return self.parameter.grad
 
 
@@ -171,6 +175,7 @@ class _Distributed:
         tensor = gradient.whole()
         if tensor.is_sparse:
             if not self.sparse_as_dense:
+                gradient.is_sparse = True
                 handle = sparse_allreduce_async(tensor, gradient.name, self.op, self.process_set)
                 gradient.sent = (handle, tensor, None)
                 return
@@ -223,15 +228,30 @@ class _Distributed:
 
     def _receive(self, gradient: _Gradient, waited: set[Any]) -> None:
         assert gradient.sent is not None
+        handle = gradient.sent[0]
+        try:
+            self._wait(gradient, waited)
+        except MismatchError as error:
+            # Some ranks' is sparse, and those that had none in this step couldn't know: once more, sparse on all.
+            if "Mismatched operations" not in str(error) or handle in waited or self.sparse_as_dense:
+                raise
+            gradient.is_sparse = True
+            self._send_one(gradient)
+            self._wait(gradient, waited)
+
+    def _wait(self, gradient: _Gradient, waited: set[Any]) -> None:
+        assert gradient.sent is not None
         handle, tensor, context = gradient.sent
         gradient.sent = None
         gradient.passes_left = self.backward_passes_per_step
         if callable(handle):
+            arrived = handle()  # before the gradient is touched: it may have to go once more
             with torch.no_grad():
-                gradient.whole().zero_().add_(handle())
+                gradient.whole().zero_().add_(arrived)
             return
         if handle not in waited:
-            waited.add(handle)
+            if gradient.group is not None:
+                waited.add(handle)
             synchronize(handle)
         own = gradient.whole()
         if own is tensor:

@@ -232,10 +232,11 @@ def ranks_that_disagree_get_the_same_error_and_go_on():
         "root": lambda: hvd.broadcast(x, hvd.rank(), name="m.root"),
         "columns": lambda: hvd.allgather(torch.ones(2, 2 + hvd.rank()), name="m.columns"),
         "group": lambda: hvd.grouped_allreduce([x] * (1 if first else 2), name="m.group"),
+        "unnamed group": lambda: hvd.grouped_allgather([x] * (2 if first else 3)),
+        "sparse": lambda: hvd.synchronize(hvd.sparse_allreduce_async(x.to_sparse(), "m.sparse", hvd.Sum) if first
+                                          else hvd.allreduce_async(x, name="m.sparse")),
     }
     for name, case in cases.items():
-        if name == "group":
-            continue  # names differ, so nothing meets: a stall, not a mismatch
         text = raised(hvd.HorovodInternalError, case)
         assert "Mismatched" in text, (name, text)
         assert len(set(hvd.allgather_object(text))) == 1, name
@@ -243,6 +244,52 @@ def ranks_that_disagree_get_the_same_error_and_go_on():
         for case in (hvd.allgather, hvd.alltoall, hvd.reducescatter):
             assert "has no dimension" in raised(hvd.HorovodInternalError, lambda: case(number))
     assert hvd.allreduce(x, op=hvd.Sum).tolist() == [hvd.size()] * 4
+
+
+def a_tensor_that_moves_in_flight_is_told():
+    """Its old memory, which the library writes to, lives as long as the operation."""
+
+    def replace(tensor):
+        tensor.data = torch.zeros(3)
+
+    # A root's memory is only read: what it had is freed when it is resized.
+    for number, (root, size, move) in enumerate([
+        (1, 5_000_000, replace), (0, 10, lambda tensor: tensor.resize_(5_000_000)),
+    ]):
+        tensor = torch.full((size,), float(hvd.rank()))
+        begin = functools.partial(hvd.broadcast_async_, tensor, root, f"moves.{number}")
+        handle = begin() if hvd.rank() == 0 else None
+        if hvd.rank() == 0:
+            move(tensor)
+        hvd.barrier()
+        if hvd.rank() == 0:
+            text = raised(ValueError, lambda: hvd.synchronize(handle))
+            assert f"moves.{number}" in text and "in flight" in text, text
+        else:
+            assert hvd.synchronize(begin())[0] == root or root == 0
+
+
+def numbers_that_are_too_large_are_refused_here():
+    x = torch.ones(4)
+    for far in (1 << 32, -(1 << 32), 1 << 64):
+        for operation in (hvd.broadcast, hvd.broadcast_, hvd.broadcast_object):
+            assert str(far) in raised(ValueError, lambda: operation(x, far))
+        raised(ValueError, lambda: hvd.broadcast_parameters({"x": x}, far))
+        raised(ValueError, lambda: hvd.add_process_set([0, far]))
+    for far in ((1 << 64) + 1, 1 << 63, -(1 << 63) - 1):
+        assert str(far) in raised(ValueError, lambda: hvd.alltoall(x, splits=[far] * hvd.size()))
+    raised(ValueError, lambda: hvd.allreduce(x, prescale_factor=10**400))
+
+
+def a_name_is_free_after_a_barrier():
+    hvd.barrier()
+    for number in range(100):  # the barrier is known to all, the name is not
+        handles = [hvd.allreduce_async(torch.ones(2), name=f"free.{number}.{i}") for i in range(3)]
+        hvd.barrier()
+        for i in range(3):
+            handles.append(hvd.allreduce_async(torch.ones(2), name=f"free.{number}.{i}"))
+        hvd.barrier()
+        del handles
 
 
 def a_name_in_flight_is_taken():

@@ -103,6 +103,50 @@ def gradients_need_not_be_contiguous():
     of_mean(Images(), run)
 
 
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(6)
+        self.embedding = torch.nn.Embedding(7, 3, sparse=True)
+        self.last = torch.nn.Linear(3, 1)
+
+
+def run_words(net, words):
+    return net.last(net.embedding(words).sum(0) if words.numel() else torch.ones(3)).sum()
+
+
+def ranks_without_words_meet_sparse_gradients():
+    """Their gradient is None, in the first step too, when they can't know that others' are sparse."""
+    for kind in (torch.optim.SGD, torch.optim.SparseAdam):
+        model, alone = Words(), Words()
+        parameters = dict(model.named_parameters())
+        if kind is torch.optim.SparseAdam:
+            parameters = {"embedding.weight": model.embedding.weight}
+        mine = hvd.DistributedOptimizer(kind(list(parameters.values()), lr=0.1), parameters.items())
+        theirs = kind([dict(alone.named_parameters())[name] for name in parameters], lr=0.1)
+        for step in range(4):
+            words = [torch.tensor([rank, 5][: (rank + step) % 2 * 2], dtype=torch.long) for rank in range(hvd.size())]
+            mine.zero_grad(set_to_none=True)
+            theirs.zero_grad(set_to_none=True)
+            run_words(model, words[hvd.rank()]).backward()
+            sum(run_words(alone, part) for part in words).div(hvd.size()).backward()
+            mine.step()
+            theirs.step()
+            for got, wanted in zip(model.parameters(), alone.parameters()):
+                assert torch.allclose(got, wanted, atol=1e-5), (kind, step, got, wanted)
+
+
+def groups_that_differ_are_told_on_all_ranks():
+    model = Blocks()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(),
+                                         groups=[list(model.parameters())[: 3 if hvd.rank() else 2]])
+    model.last(model.shared(model.first(torch.ones(1, 5)))).sum().backward()
+    assert "Mismatched" in raised(hvd.HorovodInternalError, optimizer.step)
+    hvd.barrier()
+    hvd.shutdown()  # what is left in flight
+    hvd.init()
+
+
 def groups_of_ones_own_may_leave_parameters_out():
     model = Blocks()
     of_mean(model, lambda net, x: net.last(net.shared(net.first(x))).sum(),
@@ -200,7 +244,7 @@ def optimizer_state_reaches_ranks_that_have_none():
 
 
 FACTS = [fact for fact in list(globals().values()) if callable(fact) and getattr(fact, "__module__", "") == "__main__"
-         and fact.__name__ not in ("raised", "of_mean", "Blocks")]
+         and fact.__name__ not in ("raised", "of_mean", "run_words", "Blocks", "Words")]
 
 hvd.init()
 torch.set_num_threads(1)
