@@ -23,12 +23,12 @@ START_S, PATIENCE_S, STEP_S, WARM_STEPS = 120, 60, 0.005, 20
 class Job:
     """An hvd.elastic script on the first `size` of NAMES with one worker each; runs during a `with` block."""
 
-    def __init__(self, context, launcher, size, **plan):
+    def __init__(self, context, launcher, size, words=(), **plan):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hvdray-bench-"))
         self.size = size
         self._seen = {}
         self.hosts(size)
-        words = ["-np", size, "--min-np", 1, "--host-discovery-script",
+        words = ["-np", size, "--min-np", 1, *words, "--host-discovery-script",
                  f"cat {shlex.quote(str(self.folder / 'hosts'))}"]
         command = {**{name: [hvdray, "run", *words, "--"] for name, hvdray in context.builds.items()},
                    "horovodrun": [context.venv / "bin/horovodrun", "--network-interface", "lo", *words]}
@@ -116,9 +116,9 @@ def kill_all(process, folder):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def killed(context, launcher, size):
+def killed(context, launcher, size, words=()):
     """Seconds from the SIGKILL of one worker until all others have made another step."""
-    with Job(context, launcher, size) as job:
+    with Job(context, launcher, size, words) as job:
         newest = job.warm_up()
         if newest is None:
             return None
