@@ -16,6 +16,7 @@ from collections import deque
 from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 from ._errors import HvdrayError, SerializationError, WorkerDied, WorkerError, show_traceback, with_class_of
+from ._interpreter import SignalCopies
 from ._launcher import Gang, Launcher
 from ._launcher import error_of as error_of_serve
 from ._payload import loads
@@ -222,6 +223,7 @@ class _Waiting:
         self.due: Optional[float] = None
         self.is_interrupting = False
         self.is_stopping = False
+        self._keys = SignalCopies()
 
     def step(self) -> bool:
         """False: there is nothing more to wait for."""
@@ -238,9 +240,11 @@ class _Waiting:
                 if not call.has_news():
                     self._sleep()
                 return True
-        act, self.next, self.due = self.next, None, None
+            act = self.next
         if act is not None:
-            act()
+            act()  # Planned until it is done: a signal may cut it short.
+            if act == self.next:
+                self.next = self.due = None
         return True
 
     def _sleep(self) -> None:
@@ -275,6 +279,8 @@ class _Waiting:
 
     def on_keyboard(self, why: BaseException) -> None:
         """Again: at once."""
+        if not self._keys.is_new():
+            return
         is_again = isinstance(self.call.interrupted_by, KeyboardInterrupt)
         self.call.interrupted_by = why
         self.is_interrupting = True

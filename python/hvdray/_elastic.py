@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Protocol, Seque
 
 from ._calls import Answer, Limits, Log, died, error_of, value_of
 from ._errors import HvdrayError, WorkerDied, WorkerError
+from ._interpreter import SignalCopies
 from ._kit import driver_place, kit
 from ._launcher import Gang, Launcher
 from ._payload import Payload, dumps
@@ -121,6 +122,7 @@ class ElasticCall:
         self._finder: Optional[Finder] = None
         self._gang: Optional[Gang] = None
         self._ended_by: Optional[BaseException] = None
+        self._keys = SignalCopies()
         self._end_now: Optional[Callable[[], None]] = None  # what is to be done next for that
         self._end_due = 0.0
         self._turn = threading.Lock()  # of those who end it
@@ -239,6 +241,8 @@ class ElasticCall:
                 if act is not None:
                     act()
             except KeyboardInterrupt as why:
+                if not self._keys.is_new():
+                    continue
                 is_again = isinstance(self._ended_by, KeyboardInterrupt)
                 self._ended_by = why
                 # Above, where the next one may come at any moment.
@@ -263,8 +267,9 @@ class ElasticCall:
     def _interrupt(self) -> None:
         """SIGINT to the workers of the moment; none takes the place of one that it ends."""
         assert self._launcher is not None and self._gang is not None
-        self._end_now, self._end_due = self._kill, time.monotonic() + self._place.grace_s()
         self._launcher.stop(self._gang, self._place.grace_s(), interrupt=True)
+        # Only now: a signal may have cut that short.
+        self._end_now, self._end_due = self._kill, time.monotonic() + self._place.grace_s()
 
     def _stop(self) -> None:
         assert self._launcher is not None and self._gang is not None

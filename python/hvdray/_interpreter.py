@@ -9,9 +9,26 @@ import os
 import signal
 import socket
 import sys
+import time
 from typing import Any, Callable
 
 import _signal  # type: ignore[import]  # the module signal makes an enum of each number: 20 times as slow
+
+
+class SignalCopies:
+    """Signals that come so close together are one, as in base/signals.h: what signals a program often signals its group, too."""
+
+    WITHIN_S = 0.1
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def is_new(self) -> bool:
+        now = time.monotonic()
+        if now - self._last < self.WITHIN_S:
+            return False
+        self._last = now
+        return True
 
 
 class Handlers:

@@ -30,7 +30,7 @@ from typing import Any, Iterator, NoReturn, Optional, Sequence
 
 from . import __version__, _worker_path
 from ._errors import OtherPython, SerializationError
-from ._interpreter import Handlers, complain, flush_streams, identity_of, settle_streams
+from ._interpreter import Handlers, SignalCopies, complain, flush_streams, identity_of, settle_streams
 from ._memory import LEAST, MOST, place, sealed_memory
 from ._messages import ChannelReader, head_of
 from ._payload import Payload, dumps, loads
@@ -86,6 +86,7 @@ class Worker:
         self._identity = identity_of(channel)
         self._modules: dict[str, Any] = {}  # the kit's, once they are all there
         self._handlers = Handlers(self.on_interrupt, self.on_raising_handler)
+        self._copies = SignalCopies()
         self._pid = getpid()
         self._is_busy = False
         self._was_interrupted = False
@@ -97,6 +98,8 @@ class Worker:
         self._unread: deque[tuple[dict[str, Any], bytearray]] = deque()  # came while a loop waited for an answer
 
     def on_interrupt(self, _signo: int, _frame: Optional[FrameType]) -> None:
+        if not self._copies.is_new():
+            return
         if self._is_busy:
             raise KeyboardInterrupt
         self._was_interrupted = True

@@ -432,6 +432,37 @@ raised(hvdray.StateLost, lambda: executor.execute(len))
     assert (said.decode() + result.text).count("cleaned up") == 2
 
 
+def test_ctrl_c_that_a_wrapper_passes_on_is_one(programs):
+    """A terminal signals the group, and timeout(1) its child once more."""
+    job = programs.start("""
+def f(_):
+    try:
+        print("at work", flush=True)
+        sleep()
+    except KeyboardInterrupt:
+        time.sleep(1)
+        print("saved", flush=True)
+        raise
+executor = hvdray.Executor(2, options={"grace": 20})
+executor.start(list)
+error = raised(KeyboardInterrupt, lambda: executor.execute(f))
+assert "killed" not in str(error), error
+error = raised(KeyboardInterrupt, lambda: hvdray.run(f, [0], num_proc=2, min_num_proc=2, options={"grace": 20}))
+assert "killed" not in str(error), error
+""")
+    said = b""
+    for count in 2, 4:
+        while said.count(b"at work") < count:
+            said += (news := os.read(job.process.stdout.fileno(), 4096))
+            assert news, job.wait().errors
+        for _ in range(3):
+            os.kill(job.pid, signal.SIGINT)
+            time.sleep(0.02)  # else the kernel makes them one
+    result = job.wait()
+    assert result.code == 0, result.errors
+    assert (said.decode() + result.text).count("saved") == 4
+
+
 def test_calls_of_other_threads_wait_and_forked_children_are_refused(programs):
     programs.run("""
 import concurrent.futures

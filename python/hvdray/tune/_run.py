@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .._errors import LASTING, HvdrayError
+from .._interpreter import SignalCopies
 from ._lanes import GRACE_S, Attempt, Ended, Lane, Line, Modules, News, Report
 from ._shown import View, counted
 from ._slots import lanes_of
@@ -75,6 +76,7 @@ class _Signals:
         self._news = news
         self._act = act
         self._were: dict[int, Any] = {}
+        self._copies = SignalCopies()
 
     def __enter__(self) -> "_Signals":
         if threading.current_thread() is threading.main_thread():
@@ -84,6 +86,8 @@ class _Signals:
         return self
 
     def _on(self, number: int, _frame: Optional[FrameType]) -> None:
+        if not self._copies.is_new():
+            return
         self.taken.append(number)
         self._news.put(functools.partial(self._act, len(self.taken)))
 
