@@ -56,6 +56,14 @@ def test_what_only_ours_can_do(hvdray, torch_python):
     assert result.text.count("all facts hold") == 2
 
 
+def test_torch_distributed_with_our_backend(hvdray, torch_python):
+    """Its operations and errors; DDP with it loses as with gloo, and a rank that dies is an error on the others."""
+    result = hvdray.go("-np", "2", "--horovod", "builtin", "--", torch_python, WORKERS / "torch_c10d.py", timeout=240)
+    assert result.text.count("all facts hold") == 2, result.text + result.errors
+    assert "the death was seen" in result.text, result.text + result.errors
+    assert result.code == 137
+
+
 def test_without_the_option_nothing_changes(hvdray, torch_python):
     result = hvdray.go("-np", "1", "--", torch_python, "-c",
                        "import os; assert 'HVDRAY_LIBRARY' not in os.environ; assert '_horovod' not in os.environ.get('PYTHONPATH', '')")

@@ -174,8 +174,9 @@ def poll(handle: int) -> bool:
         return all(library.hvdray_async_poll(pointer, one) != 0 for one in operation.handles)
 
 
-def wait(handle: int) -> Any:
-    """Blocks until it has ended; the result. The handle is used up then, unless a signal comes before."""
+def wait(handle: int, until: Optional[float] = None) -> Any:
+    """Blocks until it has ended; the result. The handle is used up then, unless a signal comes before, or the time
+    `until`, of time.monotonic(): TimeoutError."""
     operation = _find(handle)
     with _lock:
         current = state()
@@ -186,6 +187,8 @@ def wait(handle: int) -> Any:
             code = -1
             while code == -1:  # Python looks at signals in between
                 code = library.hvdray_async_wait_for(current.pointer, one, _LOOK_MS)
+                if code == -1 and until is not None and time.monotonic() > until:
+                    raise TimeoutError
             if code != 0 and failed is None:
                 failed = (MismatchError if code == _library.BAD_ARGUMENT else HorovodInternalError)(last_error())
         try:
