@@ -37,6 +37,25 @@ constexpr std::string_view kGuardedRun =
     R"sh(trap "" TERM; kill -TERM -$t; sleep 5; kill -KILL -$t) </dev/null >/dev/null 2>&1 & g=$!; )sh"
     R"sh("$@"; s=$?; kill $g 2>/dev/null; exit $s)sh";
 
+// Words for `export`: where the GCS of this cluster's node here is, which is marked in its
+// environment, and the dashboard with that GCS. Of processes in this network: those of containers
+// are seen, too.
+constexpr std::string_view kFindRay =
+    R"sh(here() { [ "$(readlink "${1%cmdline}ns/net")" = "$(readlink /proc/self/ns/net)" ]; }; )sh"
+    R"sh(running() { grep -lazx -e "$1" /proc/[0-9]*/cmdline 2>/dev/null; }; )sh"
+    R"sh(for f in $(running '[^ ]*/raylet/raylet'); do )sh"
+    R"sh(grep -qazx -e "HVDRAY_NODE=$cluster/.*" "${f%cmdline}environ" 2>/dev/null && here $f || continue; )sh"
+    R"sh(gcs=$(tr '\0' '\n' <$f | sed -n 's/^--gcs-address=//p'); [ -n "$gcs" ] || continue; )sh"
+    R"sh(echo "RAY_ADDRESS=$gcs"; )sh"
+    R"sh(for f in $(running '.*/dashboard/dashboard[.]py'); do )sh"
+    R"sh(words=$(tr '\0' '\n' <$f); case $words in *--disable-frontend*) continue ;; esac; )sh"
+    R"sh(printf '%s\n' "$words" | grep -qxF -e "--gcs-address=$gcs" && here $f || continue; )sh"
+    R"sh(host=$(printf '%s\n' "$words" | sed -n 's/^--host=//p'); )sh"
+    R"sh(port=$(printf '%s\n' "$words" | sed -n 's/^--port=//p'); )sh"
+    R"sh(case $host in '' | 0.0.0.0 | localhost) host=127.0.0.1 ;; *:*) host="[$host]" ;; esac; )sh"
+    R"sh(echo "RAY_API_SERVER_ADDRESS=http://$host:$(listening_port ${f%/cmdline} ${port:-8265})"; )sh"
+    R"sh(break; done; break; done)sh";
+
 std::optional<uint16_t> PortOf(std::string_view text) {
   const std::optional<uint16_t> port = ParseInteger<uint16_t>(text);
   return port == 0 ? std::nullopt : port;
@@ -65,11 +84,23 @@ std::string LoginLine(const RemoteCommand& command) {
   return "exec " + QuotedWords(command.has_terminal ? LoginArgv(command) : GuardedArgv(command));
 }
 
+const std::string_view kListeningPort =
+    R"sh(listening_port() { )sh"
+    R"sh(inodes=$(ls -l "$1/fd" 2>/dev/null | sed -n 's/.*socket:.\([0-9]*\).$/\1/p'); )sh"
+    R"sh({ cat "$1/net/tcp" "$1/net/tcp6" 2>/dev/null | awk -v first="$2" -v inodes="$(echo $inodes)" ')sh"
+    R"sh(BEGIN { n = split(inodes, list, " "); for (i = 1; i <= n; ++i) mine[list[i]] = 1; )sh"
+    R"sh(for (p = first; p <= first + 50; ++p) port[sprintf("%04X", p)] = p } )sh"
+    R"sh($4 == "0A" && ($10 in mine) { split($2, at, ":"); if (at[2] in port) print port[at[2]] }' | sort -n; )sh"
+    R"sh(echo "$2"; } | head -n 1; }; )sh";
+
 std::string TextForRay(std::string_view cluster, std::string_view text) {
-  const std::string token = R"(~/.hvdray/clusters/)" + ShellQuoted(std::string(cluster)) + "/token";
+  const std::string name = ShellQuoted(cluster);
   return fmt::format(
-      "[ ! -r {0} ] || export RAY_AUTH_MODE=${{RAY_AUTH_MODE:-token}} RAY_AUTH_TOKEN_PATH={0}\n{1}",
-      token, text);
+      "if [ -r ~/.hvdray/clusters/{0}/token ]; then export RAY_AUTH_MODE=${{RAY_AUTH_MODE:-token}} "
+      "RAY_AUTH_TOKEN_PATH=~/.hvdray/clusters/{0}/token; fi; "
+      "if [ -z \"$RAY_ADDRESS$RAY_API_SERVER_ADDRESS\" ]; then "
+      "for ray in $(cluster={0}; {1}{2}); do export \"$ray\"; done; unset ray; fi; {3}",
+      name, kListeningPort, kFindRay, text);
 }
 
 std::string KeptText(TerminalKeeper keeper, std::string_view text) {

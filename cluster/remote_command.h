@@ -38,8 +38,13 @@ std::vector<std::string> GuardedArgv(const RemoteCommand& command);
 /// has a terminal, which hangs up.
 std::string LoginLine(const RemoteCommand& command);
 
-/// `text` with the token of the Ray that `hvdray up` started for `cluster`, if there is one: Ray's
-/// own programs take it from their environment alone.
+/// A function for /bin/sh, in one line: `listening_port /proc/PID FIRST` prints the first port from
+/// FIRST on that the process listens at; FIRST, if it listens at none of the next 50.
+extern const std::string_view kListeningPort;
+
+/// `text` with token and addresses of the Ray that `hvdray up` started for `cluster`, as far as
+/// they are there and the login has set no others: Ray's own programs take the token from their
+/// environment alone, and without an address the Ray that was started last on the machine.
 std::string TextForRay(std::string_view cluster, std::string_view text);
 
 /// Shell text that runs `text` in a new window of `keeper` (not kNone) and returns at once. The

@@ -6,6 +6,7 @@
 
 #include "base/tcp_address.h"
 #include "base/text.h"
+#include "cluster/remote_command.h"
 #include "launcher/cluster/lease.h"
 
 namespace hvdray {
@@ -259,21 +260,6 @@ tell_dashboard() {
     echo "@dashboard ${at:-127.0.0.1} $(listening_port "${file%/cmdline}" "${first:-8265}")"
     return
   done
-}
-
-# The first port from $2 on that the process of /proc/PID, $1, listens at; $2, if it listens at none.
-listening_port() {
-  inodes=$(ls -l "$1/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\]$/\1/p')
-  {
-    cat "$1/net/tcp" "$1/net/tcp6" 2>/dev/null | awk -v first="$2" -v inodes="$(echo $inodes)" '
-      BEGIN {
-        n = split(inodes, list, " ")
-        for (i = 1; i <= n; ++i) mine[list[i]] = 1
-        for (p = first; p <= first + 50; ++p) port[sprintf("%04X", p)] = p
-      }
-      $4 == "0A" && ($10 in mine) { split($2, at, ":"); if (at[2] in port) print port[at[2]] }' | sort -n
-    echo "$2"
-  } | head -n 1
 }
 
 # $host and $port to reach what tell_dashboard, whose words these are, told of; empty: it has none.
@@ -779,7 +765,7 @@ std::vector<std::string> ScriptCommand(const ScriptPlace& place, std::string_vie
                                     "-c",
                                     std::string(kPrelude),
                                     "hvdray",
-                                    std::string(kScript),
+                                    std::string(kListeningPort) + std::string(kScript),
                                     place.cluster,
                                     place.node,
                                     place.head,

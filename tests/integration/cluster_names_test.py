@@ -148,6 +148,32 @@ def test_no_command_of_the_file_stops_the_rays_of_others(cluster):
         assert [call for call in cluster.calls(name) if call.startswith("stop")] == []
 
 
+def test_a_command_for_a_cluster_has_the_addresses_of_its_own_ray(cluster):
+    """Ray's own programs take the one that was started last, otherwise."""
+    show = "echo $RAY_ADDRESS $RAY_API_SERVER_ADDRESS"
+    (cluster.folder / "show.py").write_text(
+        "import os; print(os.environ.get('RAY_ADDRESS'), os.environ.get('RAY_API_SERVER_ADDRESS'))\n")
+    cluster.write()
+    cluster.up()
+    first = "127.0.0.1:6379 http://127.0.0.1:8265\n"
+    assert cluster.go("exec", "cluster.yaml", show).stdout == first
+    cluster.write(workers=(), cluster_name=f"{cluster.name}-b",
+                  head_start_ray_commands="[ray start --head --port=6390 --dashboard-port=8301]")
+    cluster.up()
+    try:
+        assert cluster.go("exec", "cluster.yaml", show).stdout == "127.0.0.1:6390 http://127.0.0.1:8301\n"
+        cluster.write()
+        assert cluster.go("exec", "cluster.yaml", show).stdout == first
+        assert cluster.go("submit", "cluster.yaml", "show.py").stdout == first
+        on_worker = cluster.go("exec", "--node-ip", "h2", "cluster.yaml", show).stdout
+        assert on_worker == "h1:6379\n", "which has no dashboard"
+        with open(cluster.home("h1") / ".bashrc", "a", encoding="ascii") as bashrc:
+            bashrc.write("export RAY_ADDRESS=mine\n")
+        assert cluster.go("exec", "cluster.yaml", show).stdout == "mine\n"
+    finally:
+        cluster.go("down", "--yes", "cluster.yaml", "-n", f"{cluster.name}-b")
+
+
 @pytest.mark.rest
 def test_commands_may_leave_ray_starting_behind_them(cluster):
     cluster.write(head_start_ray_commands='["nohup sh -c \'sleep 2; ray start --head; sleep 1000\' &"]',

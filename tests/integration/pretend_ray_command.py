@@ -139,7 +139,7 @@ def start(words):
         if not left_out:
             await_port(options.dashboard_host, options.dashboard_port)
     spawn("raylet", f"{PLACE}/core/src/ray/raylet/raylet", f"--node_id={os.urandom(28).hex()}",
-          f"--node_ip_address={options.node_ip_address}", address, "head" if options.head else "worker")
+          f"--node_ip_address={options.node_ip_address}", f"--gcs-address={address}", "head" if options.head else "worker")
 
 
 def main():
@@ -150,7 +150,7 @@ def main():
     if what == "gcs":
         gcs(int(value("gcs_server_port")))
     elif what == "raylet":
-        raylet(sys.argv[-2], value("node_id"), value("node_ip_address"), sys.argv[-1] == "head")
+        raylet(value("gcs-address"), value("node_id"), value("node_ip_address"), sys.argv[-1] == "head")
     elif what == "dashboard":
         if "--disable-frontend" in sys.argv:
             signal.pause()

@@ -72,6 +72,27 @@ TEST_F(RemoteCommandTest, ACommandForRayHasTheTokenOfItsClusterIfThereIsOne) {
   EXPECT_EQ(Run(LoginLine({.text = show})).output, "disabled " + path + "\n") << "the user's own";
 }
 
+TEST_F(RemoteCommandTest, ACommandForRayHasTheAddressOfItsClusterAmongOthers) {
+  // Named and marked as raylets are; another cluster's is first, and one has a name that begins so.
+  const std::string raylet =
+      "HVDRAY_NODE=$1/h bash -c 'exec -a /x/raylet/raylet sh -c \"read x\" raylet "
+      "--gcs-address=10.0.0.1:'$2 <>hold >/dev/null 2>&1 & all=\"$all $!\"; ";
+  const std::string starts =
+      "cd; mkfifo hold; start() { " + raylet +
+      "}; start b 1; start c-2 2; start c 3; "
+      "for p in $all; do until grep -q raylet /proc/$p/cmdline; do :; done; done; ";
+  const auto told = [&](const std::string& cluster) {
+    return Run(starts + "(" + LoginLine({.text = TextForRay(cluster, "echo $RAY_ADDRESS")}) +
+               "); kill $all; rm hold")
+        .output;
+  };
+  EXPECT_EQ(told("c"), "10.0.0.1:3\n");
+  EXPECT_EQ(told("c-2"), "10.0.0.1:2\n");
+  EXPECT_EQ(told("d"), "\n");
+  Write(".bashrc", "export RAY_ADDRESS=mine");
+  EXPECT_EQ(told("c"), "mine\n");
+}
+
 TEST_F(RemoteCommandTest, SignalsOfTheCommandBecomeItsCode) {
   EXPECT_EQ(Run(LoginLine({.text = "sh -c 'kill -TERM $$'"})).exit_code, 128 + 15);
 }
