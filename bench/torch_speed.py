@@ -50,7 +50,8 @@ def with_horovod(measure):
 
 
 def settings(context):
-    return dict(environment(context), OMP_NUM_THREADS="1")
+    """malloc keeps what is freed, or chance decides whether gradients of each step are new pages of the system."""
+    return dict(environment(context), OMP_NUM_THREADS="1", MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_="4294967295")
 
 
 def sizes(context):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of what bench/torch_speed.py measures: torch_steps.py horovod|torch MEASURE... Rank 0 prints JSON: measure to
-seconds, the median; of "cpu" the processor time of a step beside the program's own thread.
+seconds, the median, and seconds of processor time. A measure is a number of bytes, a name of MODELS, "backward." and one of them,
+"tiny", or "negotiation", whose processor time is that of all threads but the program's own.
 
 A step makes gradients of the shapes of a model without computing anything, and reduces them: zero_grad, backward,
 synchronize. Parameters are never read, so that they take no memory.
@@ -83,6 +84,9 @@ class Horovod:
             optimizer.synchronize()
         return step
 
+    def reduce(self, tensor):
+        self.hvd.allreduce_(tensor, name="data", op=self.hvd.Sum)
+
     def reduce_all(self, tensors):
         handles = [self.hvd.allreduce_async_(tensor, name=f"tiny.{index}", op=self.hvd.Sum) for index, tensor in enumerate(tensors)]
         for handle in handles:
@@ -103,6 +107,9 @@ class Torch:
             whole().backward()
         return step
 
+    def reduce(self, tensor):
+        self.dist.all_reduce(tensor)
+
     def reduce_all(self, tensors):
         for work in [self.dist.all_reduce(tensor, async_op=True) for tensor in tensors]:
             work.wait()
@@ -113,15 +120,17 @@ def forget_gradients(model):
         parameter.grad = None
 
 
-def median(peer, step, count):
-    times = []
+def timed(peer, step, count):
+    """[the median in seconds, the mean of the processor time of this rank]"""
+    times, used = [], 0.0
     for number in range(count + count // 4 + 2):
         peer.barrier()
-        started = time.perf_counter()
+        started, before = time.perf_counter(), time.process_time()
         step()
         if number >= count // 4 + 2:
             times.append(time.perf_counter() - started)
-    return statistics.median(times)
+            used += time.process_time() - before
+    return [statistics.median(times), used / count]
 
 
 def other_threads():
@@ -133,17 +142,20 @@ def other_threads():
     return total / 1e9
 
 
-def processor_time(peer, step, count=200):
+def negotiation(peer, step, count=200):
     for _ in range(20):
         step()
-    before = other_threads()
+    before, started = other_threads(), time.perf_counter()
     for _ in range(count):
         step()
-    return (other_threads() - before) / count
+    return [(time.perf_counter() - started) / count, (other_threads() - before) / count]
 
 
 def measured(peer, name):
     counts = {"small": 50, "resnet50": 10, "gpt2": 5}
+    if name.isdigit():
+        data = torch.zeros(int(name) // 4)
+        return timed(peer, lambda: peer.reduce(data), max(15, min(200, (256 << 20) // int(name))))
     if name.startswith("backward."):  # nothing is reduced
         name = name.removeprefix("backward.")
         model = Model(MODELS[name])
@@ -151,13 +163,13 @@ def measured(peer, name):
         def alone():
             forget_gradients(model)
             model().backward()
-        return median(peer, alone, counts[name])
+        return timed(peer, alone, counts[name])
     if name in MODELS:
-        return median(peer, peer.step_of(Model(MODELS[name])), counts[name])
+        return timed(peer, peer.step_of(Model(MODELS[name])), counts[name])
     tensors = [torch.zeros(256 if name == "tiny" else 1) for _ in range(TINY)]
     if name == "tiny":
-        return median(peer, lambda: peer.reduce_all(tensors), 50)
-    return processor_time(peer, lambda: peer.reduce_all(tensors))
+        return timed(peer, lambda: peer.reduce_all(tensors), 50)
+    return negotiation(peer, lambda: peer.reduce_all(tensors))
 
 
 def main():
