@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -159,8 +160,12 @@ Status AsyncCore::Submit(std::span<const hvdray_request> requests, int64_t* hand
       operation->request.group_size = static_cast<uint32_t>(operations.size());
     }
   }
-  for (const auto& operation : operations) operation->encoded = Encode(operation->request);
-  HVDRAY_ASSIGN_OR_RETURN(const uint32_t round, table_.Add(operations));
+  bool is_large = false;  // it takes longer than what might come with it
+  for (const auto& operation : operations) {
+    operation->encoded = Encode(operation->request);
+    is_large = is_large || operation->request.Bytes() >= settings_.small_bytes;
+  }
+  HVDRAY_ASSIGN_OR_RETURN(const uint32_t round, table_.Add(operations, is_large));
   for (size_t i = 0; i < operations.size(); ++i) handles[i] = operations[i]->handle;
   rounds_->Ring(round);
   return {};
@@ -182,6 +187,7 @@ void AsyncCore::Shutdown() {
 }
 
 void AsyncCore::Run() {
+  (void)::prctl(PR_SET_TIMERSLACK, 1000UL);  // or short waits take twice as long
   Status status;
   try {
     status = Loop();
@@ -205,8 +211,12 @@ Status AsyncCore::Loop() {
     HVDRAY_ASSIGN_OR_RETURN(const bool is_rung, rounds_->Await(round, NextCheck()));
     const bool has_stalled = HasStalled(std::chrono::steady_clock::now());
     if (!is_rung && !has_stalled) continue;
-    // For programs that count on it: as with Horovod, what they submit within a cycle goes along.
-    if (settings_.cycle_ns > 0) std::this_thread::sleep_for(Duration(settings_.cycle_ns));
+    if (settings_.cycle_ns > 0) {
+      // For programs that count on it: as with Horovod, what they submit within a cycle goes along.
+      std::this_thread::sleep_for(Duration(settings_.cycle_ns));
+    } else if (is_rung) {
+      table_.AwaitBurst();
+    }
     Status status = RunRound(round++, has_stalled);
     if (status.ok()) continue;
     return has_left_ ? status : WhyEnded(round, std::move(status));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <unordered_set>
 #include <utility>
 
@@ -14,13 +15,16 @@ namespace {
 // Of the process, whatever is made and freed in it: a late reader of an old handle finds nothing.
 std::atomic<int64_t> next_handle{1};
 
+constexpr std::chrono::milliseconds kLongestBurst{1};
+
 }  // namespace
 
 OperationTable::Key OperationTable::KeyOf(int process_set, const std::string& name) {
   return process_set == 0 ? name : fmt::format("{}{}{}", name, '\0', process_set);
 }
 
-Result<uint32_t> OperationTable::Add(std::span<const LocalOperationPtr> operations) {
+Result<uint32_t> OperationTable::Add(std::span<const LocalOperationPtr> operations,
+                                     bool is_urgent) {
   std::vector<Key> keys;
   std::unordered_set<std::string_view> distinct;
   for (const LocalOperationPtr& operation : operations) {
@@ -38,16 +42,32 @@ Result<uint32_t> OperationTable::Add(std::span<const LocalOperationPtr> operatio
   for (size_t i = 0; i < keys.size(); ++i) {
     const LocalOperationPtr& operation = operations[i];
     operation->handle = next_handle++;
+    operation->round = drained_round_ + 1;
     by_handle_[operation->handle] = operation;
     queue_.push_back(operation->encoded);
     in_flight_[std::move(keys[i])] = operation;
   }
+  is_urgent_ = is_urgent_ || is_urgent;
+  if (is_urgent_ || queue_.size() >= usual_burst_) burst_.notify_one();
   return drained_round_ + 1;
+}
+
+void OperationTable::AwaitBurst() {
+  std::unique_lock lock(mutex_);
+  const auto is_whole = [this] { return is_urgent_ || queue_.size() >= usual_burst_; };
+  const TimePoint end = std::chrono::steady_clock::now() + kLongestBurst;
+  for (size_t before = queue_.size();; before = queue_.size()) {
+    if (burst_.wait_for(lock, pause_, is_whole) || queue_.size() == before) return;
+    if (std::chrono::steady_clock::now() >= end) return;
+  }
 }
 
 OperationTable::Drained OperationTable::Drain(uint32_t round) {
   const std::lock_guard lock(mutex_);
   drained_round_ = round;
+  is_urgent_ = !closed_.ok();
+  // One that has nothing this time may only have come late.
+  usual_burst_ = queue_.empty() ? usual_burst_ / 2 : queue_.size();
   return {std::exchange(queue_, {}), !closed_.ok()};
 }
 
@@ -59,17 +79,21 @@ LocalOperationPtr OperationTable::Find(int process_set, const std::string& name)
 
 void OperationTable::Finish(std::span<const LocalOperationPtr> operations, const Status& status) {
   const std::lock_guard lock(mutex_);
+  bool is_awaited = false;
   for (const LocalOperationPtr& operation : operations) {
     in_flight_.erase(KeyOf(operation->request.process_set, operation->request.name));
     operation->status = status;
+    is_awaited = is_awaited || operation->waiting > 0;
     ended_.push_back(operation->handle);
   }
-  done_.notify_all();
+  if (is_awaited) done_.notify_all();
 }
 
 uint32_t OperationTable::Close(const Status& status) {
   const std::lock_guard lock(mutex_);
   if (closed_.ok()) closed_ = status;
+  is_urgent_ = true;
+  burst_.notify_one();
   return drained_round_ + 1;
 }
 
@@ -97,13 +121,19 @@ int OperationTable::Poll(int64_t handle) const {
   return found->second->status.has_value() ? 1 : 0;
 }
 
+// Has the round begin that takes it along.
+void OperationTable::Hurry(const LocalOperation& operation) {
+  if (is_urgent_ || operation.status.has_value() || operation.round <= drained_round_) return;
+  is_urgent_ = true;
+  burst_.notify_one();
+}
+
 LocalOperationPtr OperationTable::Wait(int64_t handle) {
-  std::unique_lock lock(mutex_);
+  while (!WaitFor(handle, std::chrono::hours(1))) {
+  }
+  const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
-  if (found == by_handle_.end()) return nullptr;
-  LocalOperationPtr operation = found->second;
-  done_.wait(lock, [&] { return operation->status.has_value(); });
-  return operation;
+  return found == by_handle_.end() ? nullptr : found->second;
 }
 
 bool OperationTable::WaitFor(int64_t handle, Duration longest) {
@@ -111,7 +141,11 @@ bool OperationTable::WaitFor(int64_t handle, Duration longest) {
   const auto found = by_handle_.find(handle);
   if (found == by_handle_.end()) return true;
   const LocalOperationPtr operation = found->second;
-  return done_.wait_for(lock, longest, [&] { return operation->status.has_value(); });
+  Hurry(*operation);
+  ++operation->waiting;
+  const bool is_done = done_.wait_for(lock, longest, [&] { return operation->status.has_value(); });
+  --operation->waiting;
+  return is_done;
 }
 
 void OperationTable::Release(int64_t handle) {

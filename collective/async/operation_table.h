@@ -3,6 +3,7 @@
 #ifndef HVDRAY_COLLECTIVE_ASYNC_OPERATION_TABLE_H_
 #define HVDRAY_COLLECTIVE_ASYNC_OPERATION_TABLE_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -26,6 +27,7 @@ struct LocalOperation {
   int64_t handle = 0;
   Request request;
   std::string encoded;  ///< The request.
+  uint32_t round = 0;   ///< That takes it along.
   const void* input = nullptr;
   void* output = nullptr;
   void* context = nullptr;
@@ -37,7 +39,9 @@ struct LocalOperation {
   int last_rank = -1;
   int process_set = 0;
   int64_t sequence = 0;
-  std::optional<Status> status;  ///< Set when it is done; guarded by the table.
+  // Guarded by the table:
+  std::optional<Status> status;  ///< Set when it is done.
+  int waiting = 0;               ///< Threads.
 };
 
 using LocalOperationPtr = std::shared_ptr<LocalOperation>;
@@ -51,9 +55,16 @@ class OperationTable {
     bool is_closed = false;
   };
 
+  /// pause: AwaitBurst() takes a program that adds nothing for so long to be done.
+  explicit OperationTable(Duration pause = std::chrono::microseconds(50)) : pause_(pause) {}
+
   /// Gives them handles and queues them; all or none. Returns the round that will take them along.
-  /// Errors: kUsage for a name in flight; what Close() said.
-  Result<uint32_t> Add(std::span<const LocalOperationPtr> operations);
+  /// is_urgent: AwaitBurst() waits for no others. Errors: kUsage for a name in flight; what Close()
+  /// said.
+  Result<uint32_t> Add(std::span<const LocalOperationPtr> operations, bool is_urgent);
+  /// Blocks, about a millisecond at most, while the program is likely to add more: until as many
+  /// are queued as the round before took, somebody waits for one of them, or no more come.
+  void AwaitBurst();
   /// Takes the queue along with `round`.
   Drained Drain(uint32_t round);
   /// This rank's operation of that name that a round has taken along; nullptr: there is none.
@@ -80,12 +91,18 @@ class OperationTable {
   using Key = std::string;
   static Key KeyOf(int process_set, const std::string& name);
 
+  void Hurry(const LocalOperation& operation);
+
+  const Duration pause_;
   mutable std::mutex mutex_;
   std::condition_variable done_;
+  std::condition_variable burst_;  ///< For AwaitBurst().
   std::unordered_map<int64_t, LocalOperationPtr> by_handle_;
   std::unordered_map<Key, LocalOperationPtr> in_flight_;
   std::vector<std::string> queue_;
   std::deque<int64_t> ended_;  ///< Not yet reaped.
+  bool is_urgent_ = false;     ///< What is queued.
+  size_t usual_burst_ = 0;     ///< What rounds take along of late.
   uint32_t drained_round_ = 0;
   Status closed_;
 };

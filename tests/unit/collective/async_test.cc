@@ -488,6 +488,51 @@ TEST(AsyncTest, AnOperationTakesACycleFromItsFirstRankOn) {
   EXPECT_GE(std::min(ends[0], ends[1]) - std::min(starts[0], starts[1]), 20ms);
 }
 
+// What `queued` has been given goes along once it is whole, however long the program takes.
+size_t TakenAlong(const std::function<void(OperationTable&, const LocalOperationPtr&)>& act) {
+  OperationTable table(1h);
+  const auto add = [&](std::string name) {
+    auto operation = std::make_shared<LocalOperation>();
+    operation->request.name = std::move(name);
+    EXPECT_TRUE(table.Add({&operation, 1}, false).ok());
+    return operation;
+  };
+  for (const char* name : {"a", "b", "c"}) add(name);
+  EXPECT_EQ(table.Drain(1).requests.size(), 3U);
+  const LocalOperationPtr first = add("d");
+  std::thread program([&] { act(table, first); });
+  table.AwaitBurst();
+  const size_t taken = table.Drain(2).requests.size();
+  program.join();
+  table.EndAll({ErrorCode::kAborted, "over"});
+  return taken;
+}
+
+TEST(AsyncTest, WhatIsSubmittedTogetherGoesTogether) {
+  const auto add = [](OperationTable& table, std::string name, bool is_urgent) {
+    auto operation = std::make_shared<LocalOperation>();
+    operation->request.name = std::move(name);
+    EXPECT_TRUE(table.Add({&operation, 1}, is_urgent).ok());
+  };
+  EXPECT_EQ(TakenAlong([&](OperationTable& table, const LocalOperationPtr&) {
+              add(table, "e", false);
+              add(table, "f", false);
+            }),
+            3U);
+  EXPECT_EQ(TakenAlong([&](OperationTable& table, const LocalOperationPtr&) {
+              add(table, "large", true);
+            }),
+            2U);
+  EXPECT_EQ(TakenAlong([](OperationTable& table, const LocalOperationPtr& first) {
+              (void)table.WaitFor(first->handle, 0s);
+            }),
+            1U);
+  EXPECT_EQ(TakenAlong([](OperationTable& table, const LocalOperationPtr&) {
+              table.Close({ErrorCode::kAborted, "it has been shut down"});
+            }),
+            1U);
+}
+
 TEST(AsyncTest, ProcessSetsRunApart) {
   OnRankThreads(3, 60s, [](const CommunicatorOptions& options) {
     AsyncRank rank(options);
