@@ -49,7 +49,7 @@ class _State:
 
 
 _state: Optional[_State] = None
-_lock = threading.RLock()  # submit, and what it adds to _kept, is one step for reap
+lock = threading.RLock()  # submit, and what it adds to _kept, is one step for reap
 _operations: dict[int, Operation] = {}  # by public handle, until synchronized or forgotten
 _kept: dict[int, Any] = {}  # by the library's handle, until reaped
 _reaped = (ctypes.c_int64 * _REAPED)()
@@ -95,7 +95,7 @@ def start() -> None:
 def stop() -> None:
     """Ends what is in flight, here and on the others. Handles of this life are unknown from now on."""
     global _state
-    with _lock:
+    with lock:
         ended, _state = _state, None
         _operations.clear()
     if ended is None:
@@ -106,15 +106,15 @@ def stop() -> None:
         time.sleep(0.001)
     if not ended.waiting:  # else it is called from a signal handler in the middle of a wait
         library.hvdray_async_free(ended.pointer)
-    with _lock:
+    with lock:
         _kept.clear()
 
 
 def _after_fork() -> None:
     """The child has no thread of the library: it is as if init() had never been called."""
-    global _state, _lock
+    global _state, lock
     _state = None
-    _lock = threading.RLock()
+    lock = threading.RLock()
     _operations.clear()
     _kept.clear()
 
@@ -126,7 +126,7 @@ def submit(requests: Any, count: int, operation: Operation) -> Handle:
     """Begins an operation, or a group of them. Raises what is wrong with it on this rank."""
     global _next_reap
     handles = (ctypes.c_int64 * count)()
-    with _lock:
+    with lock:
         current = state()
         code = library.hvdray_async_submit(current.pointer, requests, count, handles)
         if code == 0:
@@ -152,7 +152,7 @@ def _refusal(code: int) -> Exception:
 
 def reap() -> None:
     """Lets go what belongs to operations that have ended."""
-    with _lock:
+    with lock:
         count = _REAPED
         while _state is not None and count == _REAPED:
             count = library.hvdray_async_reap(_state.pointer, _reaped, _REAPED)
@@ -169,7 +169,7 @@ def _find(handle: int) -> Operation:
 
 def poll(handle: int) -> bool:
     operation = _find(handle)
-    with _lock:
+    with lock:
         pointer = state().pointer
         return all(library.hvdray_async_poll(pointer, one) != 0 for one in operation.handles)
 
@@ -178,7 +178,7 @@ def wait(handle: int, until: Optional[float] = None) -> Any:
     """Blocks until it has ended; the result. The handle is used up then, unless a signal comes before, or the time
     `until`, of time.monotonic(): TimeoutError."""
     operation = _find(handle)
-    with _lock:
+    with lock:
         current = state()
         current.waiting += 1
     try:
@@ -200,13 +200,13 @@ def wait(handle: int, until: Optional[float] = None) -> Any:
             for one in operation.handles:
                 _kept.pop(one, None)
     finally:
-        with _lock:
+        with lock:
             current.waiting -= 1
 
 
 def forget(handle: int) -> None:
     operation = _operations.pop(handle, None)
-    with _lock:
+    with lock:
         if operation is not None and _state is not None:
             for one in operation.handles:
                 library.hvdray_async_release(_state.pointer, one)

@@ -13,7 +13,9 @@ import torch
 
 from . import _core, _library
 from ._core import Handle, Operation
-from ._requests import Adasum, Average, Pair, Sum, begin, begin_bare, count_on, counted, name_of, op_number, splits_of
+from ._requests import (
+    Adasum, Average, Pair, Sum, begin, begin_allreduce, begin_bare, count_on, counted, name_of, op_number, splits_of,
+)
 from .process_sets import ProcessSet, global_process_set
 
 # Newer torch warns of what it doesn't check, unless it is told not to.
@@ -41,12 +43,24 @@ def op_of(op: Optional[int], average: Optional[bool]) -> int:
     return Average if average else Sum
 
 
+def _check_adasum(op: int, process_set: ProcessSet) -> None:
+    if op == Adasum and process_set is not global_process_set:
+        raise NotImplementedError("Adasum does not support non-global process sets yet.")
+
+
+def _allreduce(
+    tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], op: int, prescale: float, postscale: float,
+    process_set: ProcessSet,
+) -> Handle:
+    _check_adasum(op, process_set)
+    return begin_allreduce(tensor, output, name, op, prescale, postscale, process_set)
+
+
 def _reduce(
     kind: str, name: Optional[str], pairs: Sequence[Pair], op: int, prescale: float, postscale: float,
     process_set: ProcessSet,
 ) -> Handle:
-    if op == Adasum and process_set is not global_process_set:
-        raise NotImplementedError("Adasum does not support non-global process sets yet.")
+    _check_adasum(op, process_set)
     number = _library.ALLREDUCE if kind.endswith("allreduce") else _library.REDUCESCATTER
     return begin(number, name_of(kind, name), pairs, process_set, kind.startswith("grouped"), op=op_number(op),
                  prescale=prescale, postscale=postscale)
@@ -62,16 +76,14 @@ def allreduce_async(
     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
 ) -> Handle:
     """Reduces the ranks' tensors of one shape and type; every rank gets the result. Average is the default."""
-    return _reduce("allreduce", name, [(tensor, _like(tensor))], op_of(op, average), prescale_factor,
-                   postscale_factor, process_set)
+    return _allreduce(tensor, _like(tensor), name, op_of(op, average), prescale_factor, postscale_factor, process_set)
 
 
 def allreduce_async_(
     tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    return _reduce("allreduce", name, [(tensor, tensor)], op_of(op, average), prescale_factor, postscale_factor,
-                   process_set)
+    return _allreduce(tensor, tensor, name, op_of(op, average), prescale_factor, postscale_factor, process_set)
 
 
 def allreduce_(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -201,7 +201,7 @@ def _fill(requests: Any, kind: int, process_set: ProcessSet, fields: dict[str, A
 
 
 class Repeated:
-    """An allreduce in place that comes again each step: only where the tensor lies changes."""
+    """An allreduce that comes again each step: only where its tensors lie changes."""
 
     def __init__(self, tensor: torch.Tensor, name: str, process_set: ProcessSet, **fields: Any) -> None:
         self._requests = (Request * 1)()
@@ -213,15 +213,45 @@ class Repeated:
         _fill(self._requests, _library.ALLREDUCE, process_set, fields)
         self._shape, self._dtype = tensor.shape, tensor.dtype
 
-    def fits(self, tensor: torch.Tensor) -> bool:
-        return tensor.dtype is self._dtype and tensor.shape == self._shape
+    def fits(self, tensor: Any) -> bool:
+        return (isinstance(tensor, torch.Tensor) and tensor.dtype is self._dtype and tensor.shape == self._shape
+                and tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous())
 
-    def begin(self, tensor: torch.Tensor) -> Handle:
-        """`tensor`, in memory of the host and contiguous, fits."""
-        memory = _Memory(tensor, tensor)
-        self._request.input = self._request.output = memory.place
-        return _core.submit(self._requests, 1, Operation(self._end, memory))
+    def begin(self, tensor: torch.Tensor, output: torch.Tensor) -> Handle:
+        """Both fit."""
+        with _core.lock:  # another thread's would be sent instead
+            memory = _Memory(tensor, tensor if output is tensor else None)
+            self._request.input = memory.place
+            self._request.output = memory.place if output is tensor else output.data_ptr()
+            return _core.submit(self._requests, 1, Operation(self._end, (memory, output)))
 
-    def _end(self, operation: Operation) -> None:
-        """The result lies in the tensor."""
-        operation.kept.check(self._request)
+    def _end(self, operation: Operation) -> Any:
+        memory, output = operation.kept
+        memory.check(self._request)
+        return output
+
+
+_repeated: dict[tuple[Any, ...], Repeated] = {}
+_MOST_REPEATED = 4096
+
+
+def begin_allreduce(
+    tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], op: int, prescale: float, postscale: float,
+    process_set: ProcessSet,
+) -> Handle:
+    """Of one tensor. What is asked for again by its name costs half."""
+    number = op_number(op)
+    key = (name, number, prescale, postscale, process_set.process_set_id)
+    repeated = _repeated.get(key)
+    if repeated is not None and repeated.fits(tensor) and repeated.fits(output):
+        return repeated.begin(tensor, output)
+    whole_name = name_of("allreduce", name)
+    fields = {"op": number, "prescale": prescale, "postscale": postscale}
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_cpu:
+        return begin(_library.ALLREDUCE, whole_name, [(tensor, output)], process_set, **fields)
+    repeated = Repeated(tensor, whole_name, process_set, **fields)
+    if name is not None:
+        if len(_repeated) == _MOST_REPEATED:
+            _repeated.clear()
+        _repeated[key] = repeated
+    return repeated.begin(tensor, output)

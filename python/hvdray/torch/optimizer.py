@@ -191,7 +191,7 @@ class _Distributed:
             before, behind = self._factors()
             gradient.request = Repeated(tensor, name_of("allreduce", gradient.name), self.process_set,
                                         op=op_number(self.op), prescale=before, postscale=behind)
-        return gradient.request.begin(tensor)
+        return gradient.request.begin(tensor, tensor)
 
     def _send_group(self, group: _Group) -> None:
         members = [member for member in group.members if not member.whole().is_sparse]
