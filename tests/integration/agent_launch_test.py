@@ -133,6 +133,7 @@ def burst(job):
         (job.folder / f"go{i}").touch()
 
 
+@pytest.mark.rest
 def test_a_long_stream_is_in_several_files(launch):
     job = launch({"np": 1, "command": shell(BURSTS)})
     burst(job)
@@ -181,6 +182,7 @@ def test_a_killed_agent_ends_the_job_and_names_the_host(launch):
     wait_gone(job)
 
 
+@pytest.mark.rest
 def test_a_stall_of_the_driver_of_six_seconds_costs_a_static_job_nothing(launch):
     job = launch({"np": 2, "command": shell(
         "echo up $HOROVOD_RANK; until [ -e go ]; do sleep 0.1; done; echo done")})
@@ -266,6 +268,7 @@ def test_an_agent_that_never_dials_is_given_up_after_the_start_timeout(launch):
     assert job.wait() == 125, job.said()
 
 
+@pytest.mark.rest
 def test_the_time_that_ray_takes_to_start_an_actor_is_not_the_starts(launch):
     job = launch({"np": 1, "command": shell("echo up"), "start_timeout": 5})
     endpoint = job.on_endpoint
@@ -302,6 +305,7 @@ def test_a_bundle_that_is_lost_before_the_start_is_waited_for_and_its_place_is_t
     assert [body["endpoint"] for kind, body in job.orders if kind == "endpoint"] == [0, 1, 2, 3]
 
 
+@pytest.mark.rest
 def test_a_lost_bundle_for_which_there_is_no_room_in_time_is_an_error_worth_another_try(launch):
     job = launch({"np": 4, "command": SLEEPERS, "ray.group_timeout": 5})
     lose_second_node(job)

@@ -282,7 +282,7 @@ def test_shell_files_cannot_move_the_cursor(remote, hosts):
 
 
 def test_horovod_trains_across_hosts(remote, horovod_python):
-    result = remote("-H", "h1:2,h3:2", "--", horovod_python, ROOT / "examples/digits_horovod.py",
+    result = remote("-H", "h1:2,h3:2", "--", horovod_python, ROOT / "examples/digits_horovod.py", "--epochs", 5,
                     timeout=240)
     assert result.returncode == 0, result.stderr
     assert re.search(r"test accuracy 9\d\.\d % of 360 images, 4 workers", result.stdout)

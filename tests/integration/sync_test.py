@@ -227,6 +227,7 @@ def test_a_launcher_that_ends_in_the_middle_leaves_nothing(sync, hosts, project,
     assert not list(copy.rglob(".hvdray-sync.*"))
 
 
+@pytest.mark.rest
 def test_a_host_that_freezes_in_the_middle_is_given_up(sync, hosts, project):
     with open(project / "model.bin", "wb") as file:
         for _ in range(16):

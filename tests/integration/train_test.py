@@ -10,6 +10,7 @@ import signal
 import sys
 
 import pytest
+from conftest import rest
 from python_program import HEAD, ROOT, Programs
 from train_program import TRAIN_HEAD, TrainPrograms
 
@@ -126,7 +127,7 @@ assert result.checkpoint.path.endswith("4") and result.get_best_checkpoint("scor
 """)
 
 
-@pytest.mark.parametrize("kill", [[], ["--kill"]])
+@pytest.mark.parametrize("kill", [["--kill"], *rest([])])
 def test_the_example_ends_with_the_same_loss_though_a_worker_is_killed(programs, horovod_python, kill):
     result = programs.tool.run(ROOT / "examples/python/digits_train.py", programs.folder / "runs", *kill, binary=str(horovod_python),
                                env={**os.environ, "HVDRAY_BINARY": str(programs.tool.binary), "PYTHONPATH": str(ROOT / "python")})
@@ -226,7 +227,7 @@ assert not isinstance(error, train.TrainingFailedError) and "/nowhere/python" in
 """)
 
 
-@pytest.mark.parametrize("signo", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("signo", [signal.SIGKILL, *rest(signal.SIGINT)])
 def test_a_driver_that_ends_is_restored_and_loses_nothing_that_was_committed(programs, signo):
     """At each step of a checkpoint; the trainer's loop and config are read from the run."""
     lines = """
