@@ -213,6 +213,7 @@ struct CommunicatorOptions {
   std::string interface;  ///< Gloo binds its first address; empty: the one of the host name.
   std::string scope;  ///< Of the store's keys; the same on all ranks, new for each communicator.
   Duration timeout{std::chrono::seconds(30)};  ///< Of the rendezvous and of each operation.
+  Duration operation_timeout{};                ///< Of each operation; 0: as `timeout`.
   Backend backend = Backend::kAuto;
   bool is_checking = false;  ///< Compares all calls of all ranks: slow.
   AlgorithmTable table;      ///< Rank 0's is everybody's.

@@ -50,8 +50,10 @@ Result<std::shared_ptr<Mesh>> ConnectMesh(const CommunicatorOptions& options, St
   return mesh;
 }
 
-Result<std::unique_ptr<Communicator>> MakeShm(ShmMeeting& meeting, Store& store) {
+Result<std::unique_ptr<Communicator>> MakeShm(const CommunicatorOptions& options,
+                                              ShmMeeting& meeting, Store& store) {
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ShmSegment> segment, meeting.Share(store));
+  if (options.operation_timeout > Duration::zero()) segment->SetTimeout(options.operation_timeout);
   return MakeShmCommunicator(std::move(segment));
 }
 
@@ -86,7 +88,7 @@ Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& o
   const bool is_hierarchical = options.backend == Backend::kHierarchical;
   std::unique_ptr<Communicator> communicator;
   if (meeting.SharesAll() && !is_hierarchical) {
-    HVDRAY_ASSIGN_OR_RETURN(communicator, MakeShm(meeting, store));
+    HVDRAY_ASSIGN_OR_RETURN(communicator, MakeShm(options, meeting, store));
   } else if (options.backend == Backend::kShm) {
     const auto elsewhere = std::find_if(meeting.leaders().begin(), meeting.leaders().end(),
                                         [](int leader) { return leader != 0; });
@@ -99,7 +101,7 @@ Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& o
     std::vector<std::vector<int>> hosts = meeting.Hosts();
     std::unique_ptr<Communicator> local = MakeSingleCommunicator();
     if (meeting.MembersHere().size() > 1) {
-      HVDRAY_ASSIGN_OR_RETURN(local, MakeShm(meeting, store));
+      HVDRAY_ASSIGN_OR_RETURN(local, MakeShm(options, meeting, store));
     }
     HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<Mesh> mesh, ConnectMesh(options, store, all));
     communicator =

@@ -97,6 +97,9 @@ void IgnoreSigpipe() {
 
 }  // namespace
 
+// Gloo adds it to a clock in nanoseconds, and multiplies it.
+constexpr std::chrono::hours kMostTimeout{24 * 365};
+
 class Mesh::Impl {
  public:
   explicit Impl(const CommunicatorOptions& options)
@@ -105,7 +108,10 @@ class Mesh::Impl {
     attributes.iface = options.interface;
     device_ = gloo::transport::tcp::CreateDevice(attributes);
     context_ = device_->createContext(options.rank, options.size);
-    context_->setTimeout(timeout_);
+    const Duration each =
+        options.operation_timeout > Duration::zero() ? options.operation_timeout : options.timeout;
+    context_->setTimeout(std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::min<Duration>(each, kMostTimeout)));
     peers_.resize(static_cast<size_t>(options.size));
     farewells_.resize(peers_.size());
     own_farewells_.resize(peers_.size());

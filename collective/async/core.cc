@@ -20,6 +20,9 @@ namespace {
 
 // Others may be in a long operation; then they come. One that is stopped does not.
 constexpr std::chrono::seconds kLongestFarewell{5};
+// A peer may be in an operation of others, or wait for a program's lock, for any time. One that
+// dies is noticed.
+constexpr Duration kNoLimit = std::chrono::hours(24 * 365 * 50);
 
 Result<double> ReadNumber(const Environment& environment, const std::string& name,
                           double fallback) {
@@ -112,11 +115,11 @@ Result<std::unique_ptr<AsyncCore>> AsyncCore::Make(CommunicatorOptions options,
                                                    AsyncSettings settings) {
   // Memory of devices is the program's affair: here it is the host's.
   if (options.backend == Backend::kNccl) options.backend = Backend::kAuto;
+  options.operation_timeout = kNoLimit;
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, MakeCommunicator(options));
   HVDRAY_RETURN_IF_ERROR(all->Broadcast(&settings, sizeof settings, DataType::kUint8, 0));
-  const bool is_one_host = all->backend() == "shm" || all->backend() == "single";
   std::unique_ptr<AsyncCore> core(new AsyncCore(std::move(options), settings));
-  HVDRAY_ASSIGN_OR_RETURN(core->rounds_, Rounds::Make(core->options_, is_one_host));
+  HVDRAY_ASSIGN_OR_RETURN(core->rounds_, Rounds::Make(core->options_, *all));
   core->executor_ =
       std::make_unique<Executor>(core->options_, std::move(all), core->table_, core->timeline_);
   NegotiationSettings negotiation;

@@ -22,12 +22,10 @@
 #include "base/text.h"
 #include "collective/async/round_hub.h"
 #include "collective/async/rounds.h"
-#include "collective/store.h"
 
 namespace hvdray {
 namespace {
 
-constexpr const char* kHubKey = "hub";
 constexpr Duration kAnswerTravels = std::chrono::seconds(2);
 
 struct Address {
@@ -273,23 +271,28 @@ class NetworkRounds : public Rounds {
 
 }  // namespace
 
-Result<std::unique_ptr<Rounds>> MakeNetworkRounds(const CommunicatorOptions& options) {
-  Store store(options.rendezvous_host, options.rendezvous_port, options.scope + "_rounds",
-              options.timeout);
+Result<std::unique_ptr<Rounds>> MakeNetworkRounds(const CommunicatorOptions& options,
+                                                  Communicator& all) {
   std::unique_ptr<RoundHub> hub;
+  std::array<char, NI_MAXHOST + NI_MAXSERV + RoundGreeting::kTokenBytes> place{};
+  Status opened;
   if (options.rank == 0) {
-    HVDRAY_ASSIGN_OR_RETURN(auto opened, OpenHub(options));
-    hub = std::move(opened.second);
-    HVDRAY_RETURN_IF_ERROR(store.Set(kHubKey, opened.first));
+    Result<std::pair<std::string, std::unique_ptr<RoundHub>>> made = OpenHub(options);
+    opened = made.status();
+    if (made.ok()) {
+      made->first.copy(place.data(), place.size() - 1);
+      hub = std::move(made->second);
+    }
   }
-  HVDRAY_ASSIGN_OR_RETURN(const std::string place, store.Get(kHubKey, options.timeout));
-  HVDRAY_ASSIGN_OR_RETURN(UniqueFd socket, ConnectHub(place, options.rank, options.timeout));
+  HVDRAY_RETURN_IF_ERROR(all.Broadcast(place.data(), place.size(), DataType::kUint8, 0));
+  HVDRAY_RETURN_IF_ERROR(opened);
+  HVDRAY_ASSIGN_OR_RETURN(UniqueFd socket, ConnectHub(place.data(), options.rank, options.timeout));
   auto rounds = std::make_unique<NetworkRounds>(std::move(hub), std::move(socket), options.rank,
                                                 options.size);
+  HVDRAY_RETURN_IF_ERROR(all.Barrier());
   const TimePoint deadline = std::chrono::steady_clock::now() + options.timeout + kAnswerTravels;
   HVDRAY_ASSIGN_OR_RETURN(const bool have_come, rounds->AwaitAll(deadline));
   if (!have_come) return Status(ErrorCode::kDeadlineExceeded, "not all ranks came to the rounds");
-  if (options.rank == 0) HVDRAY_RETURN_IF_ERROR(store.Delete(kHubKey));
   return std::unique_ptr<Rounds>(std::move(rounds));
 }
 

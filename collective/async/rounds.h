@@ -23,8 +23,9 @@ namespace hvdray {
 /// ranks end with it.
 class Rounds {
  public:
-  /// Meets all ranks. Blocks. `is_one_host`: they all share memory. Errors: as MakeCommunicator().
-  static Result<std::unique_ptr<Rounds>> Make(const CommunicatorOptions& options, bool is_one_host);
+  /// Has all ranks of `all`, made of these options, meet. Blocks. Errors: as MakeCommunicator().
+  static Result<std::unique_ptr<Rounds>> Make(const CommunicatorOptions& options,
+                                              Communicator& all);
   virtual ~Rounds() = default;
 
   /// Has all ranks come to `round`; to say so for one that has begun is nothing. Doesn't block.
@@ -40,8 +41,10 @@ class Rounds {
   virtual void Leave() {}
 };
 
-/// Over TCP, where ranks share no memory.
-Result<std::unique_ptr<Rounds>> MakeNetworkRounds(const CommunicatorOptions& options);
+/// Over TCP, where ranks share no memory. They meet through `all`, which knows at once of one that
+/// has died.
+Result<std::unique_ptr<Rounds>> MakeNetworkRounds(const CommunicatorOptions& options,
+                                                  Communicator& all);
 
 }  // namespace hvdray
 

@@ -14,8 +14,6 @@
 namespace hvdray {
 namespace {
 
-// A peer may be in an operation of others, or in a program's callback, for any time.
-constexpr Duration kNoLimit = std::chrono::hours(24 * 365 * 50);
 // A slot begins with the number of bytes of the whole message, of which it has a part.
 constexpr size_t kPartBytes = ShmSegment::kSlotBytes - sizeof(uint64_t);
 
@@ -87,11 +85,13 @@ Result<std::unique_ptr<ShmSegment>> OfAll(const CommunicatorOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Rounds>> Rounds::Make(const CommunicatorOptions& options, bool is_one_host) {
-  if (!is_one_host) return MakeNetworkRounds(options);
+Result<std::unique_ptr<Rounds>> Rounds::Make(const CommunicatorOptions& options,
+                                             Communicator& all) {
+  const bool is_one_host = all.backend() == "shm" || all.backend() == "single";
+  if (!is_one_host) return MakeNetworkRounds(options, all);
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ShmSegment> segment,
                           options.size == 1 ? OfOneRank(options.timeout) : OfAll(options));
-  segment->SetTimeout(kNoLimit);
+  segment->SetTimeout(options.operation_timeout);
   constexpr uint32_t kJoined = 1;  // the step that ShmMeeting has taken
   return std::make_unique<ShmRounds>(std::move(segment), kJoined);
 }
