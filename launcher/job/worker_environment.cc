@@ -37,9 +37,15 @@ constexpr std::array<std::string_view, 4> kOfCollectives = {
 constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPWD",
                                                             "_HOROVOD_SECRET_KEY", "HVDRAY_"};
 
-// These belong to a login on this machine and mean nothing, or something else, on another.
-constexpr std::array<std::string_view, 3> kLoginPrefixes = {"SSH_", "XDG_", "DBUS_"};
-constexpr std::array<std::string_view, 3> kLoginNames = {"DISPLAY", "XAUTHORITY", "TMPDIR"};
+// These belong to this machine or to a login on it, and mean something else, or nothing, on
+// another.
+constexpr std::array<std::string_view, 4> kLoginPrefixes = {"SSH_", "XDG_", "DBUS_",
+                                                            "TPU_VISIBLE_"};
+constexpr std::array<std::string_view, 11> kLoginNames = {
+    "DISPLAY", "XAUTHORITY", "TMPDIR", "PMIX_HOSTNAME", "SLURMD_NODENAME", "TPU_WORKER_ID",
+    "CLOUD_TPU_TASK_ID",
+    // Other makers' selections of devices.
+    "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", "NEURON_RT_VISIBLE_CORES", "HABANA_VISIBLE_MODULES"};
 
 constexpr std::array<std::string_view, 3> kCleanNames = {"PATH", "HOME", "LANG"};
 constexpr std::array<std::string_view, 2> kCleanPrefixes = {"HOROVOD_", "NCCL_"};
@@ -61,8 +67,7 @@ bool IsInherited(const JobSpec& spec, const std::string& name, bool is_local) {
   if (is_clean) return IsIn(name, kCleanNames) || BeginsWithOne(name, kCleanPrefixes);
   if (is_local) return true;
   // Devices are numbered per machine, so a selection made here means nothing there.
-  if (name.find("CUDA_VISIBLE_DEVICES") != std::string::npos) return false;
-  if (name == "HIP_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES") return false;
+  if (name.find("VISIBLE_DEVICES") != std::string::npos) return false;
   return !IsIn(name, kLoginNames) && !BeginsWithOne(name, kLoginPrefixes);
 }
 

@@ -81,6 +81,11 @@ TEST(WorkerEnvironmentTest, DropsThePlaceOfAnotherJobEverywhere) {
 // Slurm, Open MPI, PMIx, MPICH, Intel MPI, MVAPICH, Cray, Flux, jsrun, PBS, torchrun, frameworks.
 const std::vector<std::string> kOtherRanks = {"SLURM_PROCID",
                                               "SLURM_LOCALID",
+                                              "WORLD_RANK",
+                                              "PRTE_MCA_ess_base_vpid",
+                                              "JAX_COORDINATOR_ADDRESS",
+                                              "JAX_LOCAL_DEVICE_IDS",
+                                              "NEURON_PJRT_PROCESSES_NUM_DEVICES",
                                               "SLURM_NODEID",
                                               "SLURM_GTIDS",
                                               "SLURM_NTASKS",
@@ -158,7 +163,9 @@ TEST(WorkerEnvironmentTest, PassesOnWhatTheCollectiveLibraryReads) {
 
 TEST(WorkerEnvironmentTest, KeepsDevicesAndTheLoginOnThisMachineOnly) {
   for (const std::string name :
-       {"CUDA_VISIBLE_DEVICES", "MY_CUDA_VISIBLE_DEVICES_2", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
+       {"CUDA_VISIBLE_DEVICES", "MY_CUDA_VISIBLE_DEVICES_2", "HIP_VISIBLE_DEVICES",
+        "ASCEND_RT_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "TPU_VISIBLE_CHIPS",
+        "TPU_WORKER_ID", "SLURMD_NODENAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
         "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XAUTHORITY", "TMPDIR"}) {
     const Environment ours = Env({{name, "1"}});
     EXPECT_EQ(WorkerEnvironment(JobSpec(), ours, true).Get(name), "1") << name;
