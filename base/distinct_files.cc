@@ -44,7 +44,9 @@ Status CheckDistinct(std::span<const NamedFile> outputs, std::span<const NamedFi
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
     const auto is_it = [&output](const NamedFile& other) { return AreOne(other, *output); };
     // What is not there can't be lost: a worker may follow the events of its own job.
-    const auto is_read = [&is_it](const NamedFile& input) { return input.inode && is_it(input); };
+    const auto is_read = [&](const NamedFile& input) {
+      return input.inode && is_it(input) && !(IsStream(input) && IsStream(*output));
+    };
     const auto input = std::find_if(inputs.begin(), inputs.end(), is_read);
     if (input != inputs.end()) return Refusal(*input, *output);
     const auto other = std::find_if(outputs.begin(), output, is_it);

@@ -29,8 +29,8 @@ struct NamedFile {
 NamedFile LookAtFile(std::string origin, std::string path);
 
 /// No two of `outputs` may be one file, and none of them one of `inputs` that is there. Inputs may
-/// well be the same among themselves. Several outputs may go to one descriptor ("/dev/stdout").
-/// Pure. Errors: kUsage, with both origins.
+/// well be the same among themselves. Several outputs may go to one descriptor ("/dev/stdout"),
+/// also if it is an input. Pure. Errors: kUsage, with both origins.
 Status CheckDistinct(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs);
 
 }  // namespace hvdray

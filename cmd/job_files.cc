@@ -82,10 +82,6 @@ void AddSettings(const JobSpec& spec, MoreInputs* inputs) {
       inputs->files.push_back(LookAtFile(spec.ssh_identity_file.origin(), key + suffix));
     }
   }
-  for (const SyncWord& word : *spec.sync) inputs->Add("--sync", word.directory);
-  if (!spec.ray.is_directory_remote() && !spec.ray.working_dir->empty()) {
-    inputs->Add(spec.ray.working_dir.origin(), *spec.ray.working_dir);
-  }
   if (const auto env = ParseRuntimeEnvText(*spec.ray.runtime_env); env.ok()) {
     for (const std::string& module : env->py_modules) inputs->Add("py_modules", module);
   }
@@ -170,18 +166,15 @@ bool IsEarlierReport(const std::string& path) {
   return is_ours && std::string_view("{[<").find(begin.front()) != std::string_view::npos;
 }
 
-Status CheckDirectories(const std::vector<NamedFile>& outputs, const MoreInputs& inputs) {
-  for (const auto& [origin, directory] : inputs.directories) {
-    std::error_code error;
-    const std::string real = fs::canonical(directory, error).string() + "/";
-    for (const NamedFile& output : outputs) {
-      if (error || !output.inode || !output.real.starts_with(real)) continue;
-      if (IsEarlierReport(output.path)) continue;
-      return {ErrorCode::kUsage,
-              fmt::format("{} would overwrite '{}', which {} copies", output.origin,
-                          ShownText(output.path, 200), origin),
-              "name a file that does not exist"};
-    }
+/// Whatever the job reads of the rest, it would be lost: words in a shell's line, modules that are
+/// imported, files in directories that are copied.
+Status CheckReplaced(const std::vector<NamedFile>& reports) {
+  for (const NamedFile& report : reports) {
+    if (!report.inode || report.real.empty() || IsEarlierReport(report.path)) continue;
+    return {ErrorCode::kUsage,
+            fmt::format("{} would overwrite '{}', which hvdray has not written", report.origin,
+                        ShownText(report.path, 200)),
+            "name a file that does not exist, or remove this one"};
   }
   return {};
 }
@@ -197,8 +190,11 @@ MoreInputs InputsOf(const JobSpec& spec, const Environment& environment, const M
              &inputs);
   AddCommand("--launch-agent", WordsOfShell(*spec.launch_agent), ".", environment, &inputs);
   inputs.files.insert(inputs.files.end(), more.files.begin(), more.files.end());
-  inputs.directories.insert(inputs.directories.end(), more.directories.begin(),
-                            more.directories.end());
+  for (const auto& [name, path] :
+       {std::pair("standard input", "/dev/stdin"), std::pair("standard output", "/dev/stdout"),
+        std::pair("standard error", "/dev/stderr")}) {
+    inputs.Add(name, path);
+  }
   AddOwnFiles(spec, environment, &inputs);
   return inputs;
 }
@@ -206,11 +202,7 @@ MoreInputs InputsOf(const JobSpec& spec, const Environment& environment, const M
 }  // namespace
 
 void MoreInputs::Add(const std::string& origin, const std::string& path) {
-  if (IsDirectory(path)) {
-    directories.emplace_back(origin, path);
-  } else {
-    files.push_back(LookAtFile(origin, path));
-  }
+  files.push_back(LookAtFile(origin, path));
 }
 
 void NoteReads(ResolverFiles& files, MoreInputs& inputs) {
@@ -226,9 +218,8 @@ Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment,
   std::vector<NamedFile> outputs = OtherOutputsOf(spec);
   outputs.insert(outputs.begin(), reports.begin(), reports.end());
   if (outputs.empty()) return {};
-  const MoreInputs inputs = InputsOf(spec, environment, more);
-  HVDRAY_RETURN_IF_ERROR(CheckDistinct(outputs, inputs.files));
-  return CheckDirectories(reports, inputs);
+  HVDRAY_RETURN_IF_ERROR(CheckDistinct(outputs, InputsOf(spec, environment, more).files));
+  return CheckReplaced(reports);
 }
 
 Status CheckNotRead(const NamedFile& output, const JobSpec& spec, const Environment& environment,

@@ -17,10 +17,6 @@ namespace hvdray {
 /// What a command reads besides its settings.
 struct MoreInputs {
   std::vector<NamedFile> files = {};
-  /// Who named a directory whose files are copied, and its path.
-  std::vector<std::pair<std::string, std::string>> directories = {};
-
-  /// Adds a file, or all of a directory.
   void Add(const std::string& origin, const std::string& path);
 };
 
@@ -30,8 +26,8 @@ void NoteReads(ResolverFiles& files, MoreInputs& inputs);
 
 /// No file that a command writes (reports, the files of --output-filename, Horovod's own) may be
 /// written twice, or be one that it reads, runs or copies: those of its settings, its program and
-/// the files that its words name, discovery script, ~/.ssh, hvdray itself, `more`. In directories
-/// that are copied, what an earlier job has written may be replaced. `environment`: this process's.
+/// the files that its words name, discovery script, standard streams, ~/.ssh, hvdray itself,
+/// `more`. A report replaces nothing but one of an earlier job. `environment`: this process's.
 /// Looks at files. Errors: kUsage.
 Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment,
                           const MoreInputs& more = {});

@@ -2,6 +2,7 @@
 """Each of these gets one line that names the place, the documented exit code, and leaves nothing."""
 
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -156,6 +157,9 @@ INPUTS = {
     "known hosts elsewhere": ["--ssh-config", "config", "true"],
     "requirements": ["--ray", "--runtime-env", "env.yaml", "true"],
     "directory": ["--sync", ".", "true"],
+    "word of a shell": ["sh", "-c", "cat mine"],
+    "one of several": ["true", "--data=a,FILE", "b:FILE"],
+    "variable": ["-x", "DATA=FILE", "true"],
 }
 CONTENT = {
     "job file": "num_proc: 1\ncommand: [true]\n",
@@ -186,8 +190,8 @@ def test_no_output_is_what_the_command_reads_runs_or_copies(hvdray, tmp_path, re
     for option in OUTPUTS:
         for path in (name, f"./{name}", str(file), "link", "hard"):
             count = [] if "--hostfile" in words or "-f" in words or "--cluster" in words else ["-np", "1"]
-            if read == "directory" and option in OUTPUTS[-2:]:
-                continue  # a worker's file, in a directory that only other hosts get
+            if read in ("directory", "word of a shell", "one of several", "variable") and option in OUTPUTS[-2:]:
+                continue  # a worker's file, which is its own affair
             more = ["--autotune"] if option == "--autotune-log-file" else []
             result = hvdray.go(*count, *more, option, path, *words, cwd=tmp_path, env=env)
             assert result.code == 2 and result.text == "", (option, path, result.errors)
@@ -195,6 +199,24 @@ def test_no_output_is_what_the_command_reads_runs_or_copies(hvdray, tmp_path, re
             assert option in line and f"{os.path.basename(path)}'" in line, result.errors
             assert "name the same file" in line or "would overwrite" in line, result.errors
     assert {**snapshot(tmp_path), **before} == before, "something was written"
+
+
+def test_no_output_is_a_standard_stream_too(hvdray, tmp_path):
+    stream = tmp_path / "stream"
+    for option in ("--report", "--events"):
+        for number, mode in (("stdin", "r"), ("stdout", "a"), ("stderr", "a")):
+            stream.write_text('{"schema": "hvdray.report/1"}\n')
+            before = stream.read_bytes()
+            with stream.open(mode) as file:
+                streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, number: file}
+                result = subprocess.run([hvdray.binary, "run", "-np", "1", option, stream, "true"], check=False, **streams)
+            assert result.returncode == 2, option
+            assert number == "stderr" or b"name the same file" in result.stderr, result.stderr
+            assert stream.read_bytes().startswith(before)
+    with stream.open("w") as file:
+        words = [hvdray.binary, "run", "-np", "1", "--report", "/dev/stdout", "true"]
+        assert subprocess.run(words, check=False, stdout=file).returncode == 0
+    assert json.loads(stream.read_text())["schema"] == "hvdray.report/1"
 
 
 def test_outputs_of_an_earlier_job_are_replaced(hvdray, tmp_path):
