@@ -13,7 +13,7 @@ from ._differentiable import (
     allgather, allreduce, alltoall, broadcast, grouped_allgather, grouped_allreduce, grouped_reducescatter,
     reducescatter,
 )
-from ._errors import HorovodInternalError, HostsUpdatedInterrupt, MismatchError
+from .._async._errors import HorovodInternalError, HostsUpdatedInterrupt, MismatchError
 from ._operations import (
     allgather_async, allreduce_, allreduce_async, allreduce_async_, alltoall_async, barrier, broadcast_,
     broadcast_async, broadcast_async_, grouped_allgather_async, grouped_allreduce_, grouped_allreduce_async,

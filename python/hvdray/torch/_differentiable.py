@@ -8,7 +8,8 @@ from typing import Any, Optional, Type
 import torch
 from torch.autograd import Function
 
-from . import _core, _operations
+from . import _operations
+from .._async import _core
 from .compression import Compression, Compressor
 from ._operations import Splits, Tensors, op_of, synchronize
 from ._requests import Average, Sum

@@ -11,8 +11,8 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
-from . import _core, _library
-from ._core import Handle, Operation
+from .._async import _core, _library
+from .._async._core import Handle, Operation
 from ._requests import (
     Adasum, Average, Pair, Sum, begin, begin_allreduce, begin_bare, count_on, counted, name_of, op_number, splits_of,
 )

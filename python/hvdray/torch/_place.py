@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 
-from ._errors import HorovodInternalError
+from .._async._errors import HorovodInternalError
 
 _VARIABLES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
 _began = False  # whether this process has had a place: the first one is in its environment

@@ -11,9 +11,9 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
-from . import _core, _library
-from ._core import Handle, Operation
-from ._library import Request
+from .._async import _core, _library
+from .._async._core import Handle, Operation
+from .._async._library import Request
 from .process_sets import ProcessSet
 
 # Horovod's numbers: scripts print and compare them. Beside each the library's.

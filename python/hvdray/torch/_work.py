@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch._C import _distributed_c10d as c10d
 
-from . import _core
+from .._async import _core
 
 _begun: queue.SimpleQueue[torch.futures.Future[None]] = queue.SimpleQueue()
 _thread: Optional[threading.Thread] = None

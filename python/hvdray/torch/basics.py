@@ -7,10 +7,11 @@ import atexit
 import os
 from typing import Any, Iterable, Optional, Sequence, Union
 
-from . import _core, _place, _requests, process_sets
-from ._core import is_initialized as is_initialized
-from ._core import rank as rank
-from ._core import size as size
+from . import _place, _requests, process_sets
+from .._async import _core
+from .._async._core import is_initialized as is_initialized
+from .._async._core import rank as rank
+from .._async._core import size as size
 
 
 def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable[Any], None] = None) -> None:

@@ -11,8 +11,9 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from . import _core, _library, _requests, basics
-from ._core import Operation
+from . import _requests, basics
+from .._async import _core, _library
+from .._async._core import Operation
 from ._work import Work
 from .process_sets import ProcessSet
 

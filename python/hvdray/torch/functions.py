@@ -8,7 +8,7 @@ from typing import Any, Iterable, Optional, Union
 
 import torch
 
-from . import _core
+from .._async import _core
 from ._differentiable import allgather
 from ._operations import broadcast_, broadcast_async_, synchronize
 from .process_sets import ProcessSet, global_process_set

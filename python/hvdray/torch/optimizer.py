@@ -13,12 +13,13 @@ from typing import Any, Iterable, Iterator, Optional, Sequence, Type, Union
 import torch
 from torch.autograd.function import BackwardCFunction
 
-from . import _core, _place
+from . import _place
+from .._async import _core
 from .compression import CastCompressor, Compression, Compressor
 from .functions import broadcast_object
 from ._operations import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async, synchronize
-from ._core import Handle
-from ._errors import MismatchError
+from .._async._core import Handle
+from .._async._errors import MismatchError
 from ._requests import Adasum, Average, Repeated, name_of, op_number
 from .process_sets import ProcessSet, global_process_set
 

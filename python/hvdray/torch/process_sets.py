@@ -6,7 +6,7 @@ from __future__ import annotations
 import weakref
 from typing import Iterable, Optional, Sequence, Union
 
-from . import _core
+from .._async import _core
 
 
 class ProcessSet:

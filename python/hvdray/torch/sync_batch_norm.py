@@ -9,7 +9,7 @@ import torch
 from torch.autograd import Function
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from . import _core
+from .._async import _core
 from ._operations import allgather_async, allreduce_async, synchronize
 from ._requests import Sum
 

@@ -7,7 +7,7 @@ import functools
 from typing import Any, Callable
 
 from .. import _place, basics
-from .._errors import HorovodInternalError, HostsUpdatedInterrupt, MismatchError
+from ..._async._errors import HorovodInternalError, HostsUpdatedInterrupt, MismatchError
 from . import notices
 from .sampler import ElasticSampler as ElasticSampler
 from .state import ObjectState as ObjectState

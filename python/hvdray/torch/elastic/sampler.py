@@ -8,7 +8,7 @@ from typing import Any, Iterator, Sized
 
 import torch.utils.data
 
-from .. import _core
+from ..._async import _core
 
 
 class ElasticSampler(torch.utils.data.Sampler):

@@ -9,8 +9,8 @@ from typing import Any, Callable, Iterable, Optional
 
 import torch
 
-from .. import _core
-from .._errors import HostsUpdatedInterrupt
+from ..._async import _core
+from ..._async._errors import HostsUpdatedInterrupt
 from ..functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from .sampler import ElasticSampler
 

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-from hvdray.torch._errors import HorovodInternalError as HorovodInternalError
-from hvdray.torch._errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
+from hvdray._async._errors import HorovodInternalError as HorovodInternalError
+from hvdray._async._errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt

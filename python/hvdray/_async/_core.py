@@ -225,7 +225,7 @@ def process_sets() -> list[int]:
     count = library.hvdray_async_process_sets(pointer, None, 0)
     numbers = (ctypes.c_int * count)()
     count = min(count, library.hvdray_async_process_sets(pointer, numbers, count))
-    return numbers[:count]
+    return list(numbers[:count])
 
 
 def ranks_of(process_set: int) -> list[int]:
