@@ -64,6 +64,11 @@ def test_torch_distributed_with_our_backend(hvdray, torch_python):
     assert result.code == 137
 
 
+def test_arrays_of_numpy_without_torch(hvdray, torch_python):
+    result = builtin(hvdray, "--", torch_python, WORKERS / "arrays.py")
+    assert result.text.count("all facts hold") == 2
+
+
 def test_without_the_option_nothing_changes(hvdray, torch_python):
     result = hvdray.go("-np", "1", "--", torch_python, "-c",
                        "import os; assert 'HVDRAY_LIBRARY' not in os.environ; assert '_horovod' not in os.environ.get('PYTHONPATH', '')")
