@@ -130,7 +130,8 @@ class Launcher:
         fill_standard_streams()
         binary = self._binary = find_binary()
         text = self._options = _options_text(options)
-        environment = {name: value for name, value in os.environ.items() if name not in RESTARTS + ELASTIC}
+        given = {f"HVDRAY_{name.upper()}" for name in (*options, *(("np", "num_proc") if "np" in options else ()))}
+        environment = {name: value for name, value in os.environ.items() if name not in given.union(RESTARTS, ELASTIC)}
         ours, theirs = socket.socketpair()
         ours.settimeout(None)  # not that of socket.setdefaulttimeout()
         options_read, options_write = os.pipe()

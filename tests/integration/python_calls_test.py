@@ -867,6 +867,14 @@ assert error.message.startswith("options['dry_run'] does not apply"), error.mess
 """)
 
 
+def test_what_a_program_gives_beats_the_environment(programs):
+    programs.run("""
+with hvdray.Executor(2, options={"grace": 1}) as executor:
+    assert executor.run(rank) == [0, 1]
+assert hvdray.run(rank, num_proc=1, options={"grace": 1}) == [0]
+""", env={"HVDRAY_NP": "3", "HVDRAY_NUM_PROC": "3", "HVDRAY_GRACE": "nonsense"})
+
+
 def test_a_call_waits_for_another_one_no_longer_than_its_timeout(programs):
     programs.run("""
 with hvdray.Executor(2, options={"grace": 1}) as executor:
