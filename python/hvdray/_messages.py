@@ -12,6 +12,7 @@ from typing import Any, Union
 
 MAX_LINE = 1 << 20
 MAX_DESCRIPTORS = 64
+LOST = -1  # in place of a descriptor: this process may have no more
 
 Bytes = Union[bytes, bytearray, memoryview]
 
@@ -39,7 +40,8 @@ class ChannelReader:
     in the midst of it costs at most the message that would have been returned."""
 
     def __init__(self, channel: socket.socket):
-        self._channel = channel
+        self._receive_from = channel.recvmsg  # as it is now: a function may replace the class's
+        self._block = functools.partial(channel.setblocking, True)
         # One attribute, so that all of it changes at once: the bytes, the descriptors, and what recvmsg() has returned since.
         self._state: tuple[bytes, tuple[int, ...], list[Any]] = b"", (), []
 
@@ -48,9 +50,15 @@ class ChannelReader:
         before, descriptors, got = self._state
         if not got:
             space = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
-            receive = functools.partial(self._channel.recvmsg, size, space, socket.MSG_CMSG_CLOEXEC)
-            got.extend(itertools.islice(iter(receive, None), 1))  # No handler runs before the list has it.
-        data, ancillary, _, _ = got[0]
+            receive = functools.partial(self._receive_from, size, space, socket.MSG_CMSG_CLOEXEC)
+            try:
+                got.extend(itertools.islice(iter(receive, None), 1))  # No handler runs before the list has it.
+            except BlockingIOError:  # A function has made all descriptors so.
+                self._block()
+                return
+        data, ancillary, flags, _ = got[0]
+        if flags & socket.MSG_CTRUNC:
+            descriptors += (LOST,)
         for level, kind, content in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 numbers = array.array("i")

@@ -24,7 +24,7 @@ import threading
 import traceback
 from collections import deque
 from json import dumps as to_json
-from os import getpid
+from os import close, getpid
 from types import FrameType
 from typing import Any, Iterator, NoReturn, Optional, Sequence
 
@@ -32,7 +32,7 @@ from . import __version__, _worker_path
 from ._errors import OtherPython, SerializationError
 from ._interpreter import Handlers, SignalCopies, complain, flush_streams, identity_of, settle_streams
 from ._memory import LEAST, MOST, place, sealed_memory
-from ._messages import ChannelReader, head_of
+from ._messages import LOST, ChannelReader, head_of
 from ._payload import Payload, dumps, loads
 
 current: "Optional[Worker]" = None  # this process is one
@@ -71,12 +71,13 @@ def main(channel: socket.socket) -> NoReturn:
         raise
     finally:
         settle_streams()
-    sys.exit(code)
+    raise SystemExit(code)
 
 
 class Worker:
     def __init__(self, channel: socket.socket):
         self._channel = channel
+        self._send = channel.sendall  # as it is now: a function may replace the class's
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
         self._executable: Any = None
@@ -150,9 +151,9 @@ class Worker:
                 complain("hvdray: the function has closed the worker's channel, as os.closerange() does: nothing can be answered\n")
                 self._channel.detach()  # The number may be another file's now.
                 raise SystemExit(1)
-            self._channel.sendall(head_of(message, payload.total if payload else 0))
+            self._send(head_of(message, payload.total if payload else 0))
             for part in payload.parts if payload else ():
-                self._channel.sendall(part)
+                self._send(part)
 
     def log(self, value: Any) -> None:
         """To the callbacks of the call that runs. From any thread. Raises SerializationError."""
@@ -227,9 +228,10 @@ class Worker:
             return blob
         descriptor, size = self._objects.pop(call["object"])
         try:
-            return mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+            return _mapped(descriptor, size)
         finally:
-            os.close(descriptor)
+            if descriptor != LOST:
+                close(descriptor)
 
     def _answer(self, call: dict[str, Any], blob: bytearray) -> bool:
         """False: the function has raised."""
@@ -291,7 +293,7 @@ class Worker:
         shared, self._shared = self._shared, None
         if shared is not None:
             head, payload, memory = shared
-            os.close(memory)
+            close(memory)
             if is_needed:
                 self._is_seen = False
                 self.say({"type": "data", "data": head}, payload)
@@ -307,9 +309,9 @@ class Worker:
         for key, number, sizes in call.get("scattered", ()):
             if number in self._objects:
                 descriptor, size = self._objects[number]
-                self.scattered[key] = loads(sizes, mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+                self.scattered[key] = loads(sizes, _mapped(descriptor, size))
                 del self._objects[number]  # not before: what has failed is tried again
-                os.close(descriptor)
+                close(descriptor)
         what = loads(call["sizes"], content)
         del content
         if do == "once":
@@ -324,6 +326,12 @@ class Worker:
             self._executable = kind(*args, **kwargs)
             return None
         raise ValueError(f"no such call: {do}")
+
+
+def _mapped(descriptor: int, size: int) -> mmap.mmap:
+    if descriptor == LOST:
+        raise OSError(errno.EMFILE, "this worker could open no more files when the call came")
+    return mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 def _do_once(function: Any, args: Any, kwargs: Any, executable: Any) -> Any:

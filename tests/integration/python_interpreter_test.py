@@ -41,6 +41,14 @@ def modules_patched():
 def hooks_raise():
     def hook(*_): raise RuntimeError("hook")
     sys.excepthook = sys.unraisablehook = threading.excepthook = hook
+def channel_patched():
+    import socket
+    def patched(*_): raise RuntimeError("patched")
+    socket.socket.sendall = socket.socket.recvmsg = os.close = sys.exit = patched
+def descriptors_do_not_block():
+    for descriptor in range(3, 20):
+        try: os.set_blocking(descriptor, False)
+        except OSError: pass
 def no_timeouts():
     import socket
     socket.setdefaulttimeout(0.001)
@@ -69,6 +77,28 @@ for change in changes:
         assert raised(KeyError, lambda: executor.run(fail)).args == ("a",), change
         error = raised(TimeoutError, lambda: executor.run(time.sleep, (60,), timeout=0.1))
         assert "killed" not in str(error) and executor.workers == workers, (change, error)
+""")
+
+
+def test_a_worker_that_can_open_no_more_files_says_so_and_lives(programs):
+    programs.run("""
+large = b"x" * (1 << 17)
+def fill():
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    kept = sys.kept = []
+    try:
+        while True: kept.append(os.open("/dev/null", 0))
+    except OSError: pass
+def free():
+    for descriptor in sys.kept: os.close(descriptor)
+with hvdray.Executor(1) as executor:
+    pids = executor.run(os.getpid)
+    executor.run(fill)
+    assert raised(OSError, lambda: executor.run(len, (large,))).errno == 24
+    assert executor.run(lambda: bytes(1 << 21)) == [bytes(1 << 21)]
+    executor.run(free)
+    assert executor.run(len, (large,)) == [len(large)] and executor.run(os.getpid) == pids
 """)
 
 
