@@ -148,6 +148,12 @@ def test_pruned_are_the_worst_and_never_the_latest():
         assert len(gone) == 2 and 4 not in gone
 
 
+def test_scores_may_be_of_any_size():
+    scores = [_metrics.score_of({"a": {"b": value}}, "a/b", "max") for value in (10**400, 3, -(10**400), True, math.nan)]
+    assert scores[:4] == [math.inf, 3, -math.inf, None] and math.isnan(scores[4])
+    assert _metrics.score_of({"a": 10**400}, "a", "min") == -math.inf
+
+
 def test_metrics_are_plain_and_nan_is_null_and_back():
     numpy = pytest.importorskip("numpy")
     given = {"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.bool_(True), "d": math.nan, "e": math.inf,

@@ -128,4 +128,8 @@ def score_of(metrics: Mapping[str, Any], attribute: str, order: str) -> Optional
     value = flat(metrics).get(attribute)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if order == "max" else -float(value)
+    try:
+        score = float(value)
+    except OverflowError:  # of whole numbers
+        score = math.inf if value > 0 else -math.inf
+    return score if order == "max" else -score
