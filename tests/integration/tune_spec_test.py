@@ -53,6 +53,13 @@ def test_the_grid_is_in_the_order_written_and_counts_the_trials(tmp_path):
     assert search.trials == 4
 
 
+def test_of_a_grid_with_billions_of_points_those_that_are_tried_are_made(tmp_path):
+    text = GOOD.replace("[16, 32]", "[16]").replace("float: [1e-4, 1e-1], log: true", f"grid: {list(range(200))}").replace("trials: 20", "trials: 3")
+    for name in "abcdef":
+        text = text.replace("space:", f"space:\n  {name}: {{grid: {list(range(200))}}}").replace('"{lr}"', f'"{{lr}}", "{{{name}}}"')
+    assert [point["lr"] for point in read(tmp_path, text).grid()] == [0, 1, 2]
+
+
 def test_a_trial_has_the_workers_that_run_says(tmp_path):
     search = read(tmp_path, GOOD + "run: {num-hosts: 2, num_slots: 3, grace: 5}\n")
     assert (search.np, search.run) == (6, {"grace": 5})
@@ -70,6 +77,12 @@ def test_a_trial_has_the_workers_that_run_says(tmp_path):
         ("[1e-4, 1e-1]", "[1e-1, 1e-4]", "search.yaml:3:8: space.lr: low (0.1) must be below high (0.0001)"),
         ("[1e-4, 1e-1]", "[0, 1]", "search.yaml:3:8: space.lr: log needs low above 0, not 0"),
         ("log: true", "log: true, step: 0.1", "search.yaml:3:40: log and step don't go together"),
+        ("[1e-4, 1e-1], log: true", "[-1.7e308, 1.7e308]", "search.yaml:3:8: space.lr: high - low is no number any more"),
+        ("{choice: [16, 32]}", "{int: [0, 9007199254740993]}", "search.yaml:4:11: space.batch: a study keeps whole numbers up to 2^53 exactly"),
+        ("[16, 32]", "[16, .inf]", "search.yaml:4:24: not a number that JSON has: inf"),
+        ("[16, 32]", '["a\\0b"]', r"search.yaml:4:20: not a text that a program can get: 'a\x00b'"),
+        ("[16, 32]", '["\\ud800"]', r"search.yaml:4:20: not a text that a program can get: '\ud800'"),
+        ("metric: loss", "metric: step", "search.yaml:5:1: the metric can't be named step: reports have that name for something else"),
         ("[1e-4, 1e-1], log: true", "[0, 1], step: 5", "search.yaml:3:23: step (5) must not be above high - low (1): only 0 would be left"),
         ("[1e-4, 1e-1], log: true", "[0.5, 0.75], step: 0.5", "search.yaml:3:28: step (0.5) must not be above high - low (0.25)"),
         ("metric: loss", "metric: val/loss\nreport_from: 'e (?P<step>.) (?P<val>.)'", "search.yaml:6:1: report_from has no group 'value', the metric"),

@@ -15,6 +15,11 @@ try:
 except TypeError as error:
     print(error)
 try:
+    tune.report(loss=1, more=-10**400)
+except OverflowError as error:
+    print(error)
+tune.report(seen="a\\ud800")
+try:
     tune.report(loss=1, checkpoint="none")
 except NotADirectoryError as error:
     print(error)
@@ -35,9 +40,10 @@ def test_rank_0_reports_and_keeps_its_checkpoint(hvdray, tmp_path):
     assert result.code == 0, result.errors
     assert "[0]<stdout>:{'lr': 1} 3 checkpoint" in result.text
     assert "[0]<stdout>:report: loss must be a number, text or boolean, not list" in result.text
+    assert "[0]<stdout>:report: more is above all numbers that a channel takes" in result.text
     assert "[0]<stdout>:report: the checkpoint is no directory: none" in result.text
     events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
     assert [(event["rank"], event["metrics"]) for event in events if event["event"] == "report"] == [
-        (0, {"loss": "NaN", "step": 1, "checkpoint": True}), (0, {"loss": 0.5})]
+        (0, {"loss": "NaN", "step": 1, "checkpoint": True}), (0, {"loss": 0.5}), (0, {"seen": "a?"})]
     assert [path.name for path in (tmp_path / "trial").iterdir()] == ["checkpoint"]
     assert (tmp_path / "trial/checkpoint/weights").read_text() == "1"

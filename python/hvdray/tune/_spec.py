@@ -19,6 +19,7 @@ KEYS = (
     "command func config run space metric direction trials sampler pruner storage study output report_from max_concurrent "
     "max_failures fail_fast trial_timeout"
 ).split()
+OF_REPORTS = ("step", "checkpoint")  # beside the metrics
 OWN_NAMES = ("trial_id", "trial_dir", "config")  # placeholders that are no parameters
 # Of `hvdray run`: what a trial has by other means, or what belongs to one job.
 REFUSED = {
@@ -37,6 +38,7 @@ REFUSED = {
     **dict.fromkeys(("min_np", "max_np", "min_num_proc", "max_num_proc", "host_discovery_script", "elastic_mode"),
                     "trials have a fixed number of workers"),
 }
+MOST_EXACT = 1 << 53  # of a float, as which Optuna keeps what it has sampled
 GROUP = "value"  # of report_from, for the metric: names of groups are identifiers
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -89,11 +91,12 @@ class Search:
     trial_timeout: Optional[float]
 
     def grid(self) -> list[dict[str, Any]]:
-        """The points of the grid, in the order written: the last parameter varies fastest. Empty: there is no grid."""
+        """The points of the grid that are tried, in the order written: the last parameter varies fastest. Empty: there is no grid."""
         axes = [parameter for parameter in self.space if parameter.kind == "grid"]
         if not axes:
             return []
-        return [dict(zip([axis.name for axis in axes], point)) for point in itertools.product(*(axis.values for axis in axes))]
+        points = itertools.islice(itertools.product(*(axis.values for axis in axes)), self.trials)  # There may be billions of them.
+        return [dict(zip([axis.name for axis in axes], point)) for point in points]
 
     def how(self) -> dict[str, Any]:
         """What it takes to run a trial again, as JSON. Of variables only their names."""
@@ -167,8 +170,8 @@ class _Reader:
 
     def text(self, tree: Mapping[str, Any], key: str, otherwise: str) -> str:
         value = tree.get(key, otherwise)
-        if not isinstance(value, str) or not value or "\0" in value:
-            self.fail((key,), f"{key} must be a text, not {_kind(value)}")
+        if not isinstance(value, str) or not _is_text(value):
+            self.fail((key,), f"{key} must be a text, not {ascii(value) if isinstance(value, str) and value else _kind(value)}")
         return value
 
     def number(self, tree: Mapping[str, Any], key: str, least: float, otherwise: Any, is_whole: bool = True) -> Any:
@@ -188,6 +191,8 @@ class _Reader:
         command, by_variable = self.command(tree, space, func)
         run, workers, hosts = self.run(tree)
         metric = self.text(tree, "metric", "") if "metric" in tree else self.fail((), "metric is missing", "metric: loss")
+        if metric in OF_REPORTS:
+            self.fail(("metric",), f"the metric can't be named {metric}: reports have that name for something else")
         direction = self.text(tree, "direction", "minimize")
         if direction not in ("minimize", "maximize"):
             self.fail(("direction",), f"direction must be minimize or maximize, not {direction!r}{nearest(direction, ['minimize', 'maximize'])}")
@@ -333,6 +338,10 @@ class _Reader:
         for at, value in enumerate(values):
             if not (value is None or isinstance(value, (str, int, float))):
                 self.fail((*path, at), f"not a number, text, boolean or null: {value!r}")
+            if isinstance(value, str) and value and not _is_text(value):
+                self.fail((*path, at), f"not a text that a program can get: {ascii(value)}")
+            if isinstance(value, float) and not math.isfinite(value):
+                self.fail((*path, at), f"not a number that JSON has: {value!r}", 'quote it: ".inf"')
             if value in values[:at]:  # the storage holds 1, 1.0 and true for one
                 self.fail((*path, at), f"{value!r} is there twice")
         return tuple(values)
@@ -347,6 +356,10 @@ class _Reader:
         low, high = ends
         if low >= high:
             self.fail(path, f"space.{name}: low ({low:g}) must be below high ({high:g})")
+        if kind == "int" and max(abs(low), abs(high)) > MOST_EXACT:
+            self.fail(path, f"space.{name}: a study keeps whole numbers up to 2^53 exactly, not {ends!r}")
+        if not math.isfinite(float(high) - float(low)):
+            self.fail(path, f"space.{name}: high - low is no number any more: [{low:g}, {high:g}]")
         if not isinstance(log, bool):
             self.fail((*path[:-1], "log"), f"log must be true or false, not {log!r}")
         if log and low < (1 if kind == "int" else math.ulp(0.0)):
@@ -362,6 +375,11 @@ class _Reader:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_text(value: str) -> bool:
+    """That a program can get, and a storage keep: without NUL and halves of characters."""
+    return bool(value) and not re.search("[\0\ud800-\udfff]", value)
 
 
 def _kind(value: Any) -> str:

@@ -10,6 +10,7 @@ import numbers
 import os
 import shutil
 import socket
+import sys
 from typing import Any, Mapping, Optional, Union
 
 from .._messages import head_of
@@ -68,11 +69,15 @@ def report(metrics: Optional[Mapping[str, Any]] = None, *, checkpoint: Any = Non
 def _plain(name: str, value: Any) -> Any:
     if not isinstance(value, (bool, str, numbers.Real, type(None))) and hasattr(value, "item"):
         value = value.item()  # of NumPy or torch
-    if isinstance(value, (bool, str, type(None))):
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()  # JSON has no halves of characters.
+    if isinstance(value, (bool, type(None))):
         return value
     if not isinstance(value, numbers.Real):
         raise TypeError(f"report: {name} must be a number, text or boolean, not {type(value).__name__}")
     if isinstance(value, numbers.Integral):
+        if abs(int(value)) > sys.float_info.max:
+            raise OverflowError(f"report: {name} is above all numbers that a channel takes")
         return int(value)
     value = float(value)
     return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
