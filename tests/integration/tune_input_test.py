@@ -60,6 +60,23 @@ def test_a_metric_that_never_comes_is_named_and_all_trials_have_failed(tune):  #
     assert {trial["why"] for trial in trials} == {"it has reported no loss; its reports have accuracy"}
 
 
+def test_a_trial_is_one_line_whatever_it_says(tune):  # noqa: F811
+    text = 'func: "obj:coloured"\nspace: {x: {grid: ["a\\nb"]}}\nmetric: loss\n'
+    result = tune(text, code=1)
+    assert result.text.splitlines()[1:] == [line for line in result.text.splitlines() if line.startswith(r"trial 0: x=a\nb: failed, ")], result.text
+    assert r"red \x1b[31m text\r\nand" in result.text and r"red \x1b[31m text\r\nand" in result.errors
+    (trial,) = json.loads(tune.show("s.tune", "--json", code=1).text)["trials"]
+    assert "red \x1b[31m text\r\nand" in trial["why"]
+
+
+def test_output_that_can_not_be_written_is_one_line(tune):  # noqa: F811
+    (tune.folder / "s.yaml").write_text(SEARCH)
+    job = tune.hvdray.start("-c", '"$@" > /dev/full', "sh", tune.hvdray.binary, "tune", "s.yaml", binary="sh", cwd=tune.folder, env=tune.environment)
+    result = job.wait(60)
+    assert (result.code, result.errors) == (125, "hvdray tune: can't write: No space left on device [HVD-E0305]\n")
+    assert not job.survivors()
+
+
 def test_a_trial_whose_loss_is_nan_is_ended(tune):  # noqa: F811
     trials = tune.function("diverging", code=1)
     assert [(trial["state"], trial["why"]) for trial in trials] == [("pruned", "loss is NaN at step 0")] * 2

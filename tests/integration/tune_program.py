@@ -73,6 +73,18 @@ def many(config):
     for step in range(20000):
         hvdray.tune.report(loss=1.0)
 
+def flooding(config):
+    for step in range(3000):
+        hvdray.tune.report(loss=1.0)
+    open("flooded", "w").close()
+    hanging(config)
+
+def coloured(config):
+    raise ValueError("red \\x1b[31m text\\r\\nand \\udcff more")
+
+def boolean(config):
+    return True
+
 def silent(config):
     hvdray.tune.report(accuracy=1)
 

@@ -114,6 +114,23 @@ def test_a_terminal_has_a_table_that_lives(tune):  # noqa: F811
     assert terminal.code() == 0
 
 
+def test_a_table_fits_into_its_own_terminal_whatever_stdout_is(tune):  # noqa: F811
+    (tune.folder / "s.yaml").write_text(SEARCH.replace("trials: 4", "trials: 14") + "run: {env: 'A=b'}\n")
+
+    def start(stdout, **more):
+        with (tune.folder / "s.json").open("w") as file:
+            return subprocess.Popen([tune.hvdray.binary, "tune", "s.yaml", "--json"], cwd=tune.folder, env=tune.environment, stdout=file, **more)
+
+    terminal = Terminal(start, rows=10, columns=24)
+    terminal.wait_for("study s in s.tune: 14 trials, 2 at a time\r\n")
+    assert terminal.code(120) == 0
+    rows = terminal.shown.decode().split("\r\n")
+    tables = terminal.shown.decode().split("\x1b[J")
+    assert max(map(len, "".join(tables[1:]).split("\r\n"))) < 24 + len("\x1b[9A"), rows
+    assert max(table.count("\r\n") for table in tables) < 10
+    assert len(json.loads((tune.folder / "s.json").read_text())["trials"]) == 14
+
+
 def test_a_table_that_a_narrow_terminal_has_wrapped_is_cleared_whole(tune, optuna_venv):  # noqa: F811
     program = """
 import io, os

@@ -11,11 +11,17 @@ import sys
 from typing import Optional, Sequence
 
 from .._errors import HvdrayError
+from .._output import fill_standard_streams
 from ._spec import SpecError, read
 
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Returns an exit code of docs/errors.md."""
+    fill_standard_streams()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # was closed
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        getattr(sys, name).reconfigure(errors="backslashreplace")
     logging.getLogger("sqlalchemy").setLevel(logging.CRITICAL)  # Of a database that goes away we say one line.
     arguments = _parsed(list(sys.argv[1:] if words is None else words))
     if "" not in sys.path and os.getcwd() not in sys.path:
@@ -30,9 +36,11 @@ def main(words: Optional[Sequence[str]] = None) -> int:
         return _said(error, 125)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:  # Nobody reads what we print.
+    except OSError as error:  # Nobody reads what we print, or there is no room for it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + signal.SIGPIPE
+        if isinstance(error, BrokenPipeError):
+            return 128 + signal.SIGPIPE
+        return _said(HvdrayError(str(error) if error.filename else f"can't write: {error.strerror}", code="HVD-E0305"), 125)
 
 
 def _do(arguments: argparse.Namespace) -> int:
@@ -64,7 +72,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 def _search(arguments: argparse.Namespace) -> int:
     search = read(arguments.words[0], {})
     from ._run import go  # needs Optuna: what is wrong with the file comes first
-    from ._shown import View, best_lines, best_of, document, is_terminal, print_json
+    from ._shown import View, best_lines, best_of, document, is_terminal, print_json, printable
 
     stream = sys.stderr if arguments.json else sys.stdout
     study = go(search, arguments.resume, View(stream, is_terminal(stream), arguments.words[0]))
@@ -75,14 +83,20 @@ def _search(arguments: argparse.Namespace) -> int:
         print(best_lines(study, best), end="")
     if best is None:
         first = next((trial for trial in study.get_trials(deepcopy=False) if trial.user_attrs.get("hvdray:why")), None)
-        why = f"; the first: {first.user_attrs['hvdray:why']}" if first is not None else ""
+        why = f"; the first: {printable(first.user_attrs['hvdray:why'])}" if first is not None else ""
         print(f"hvdray tune: no trial has a result{why}", file=sys.stderr)
         return 1
     return 0
 
 
 def _said(error: HvdrayError, code: int) -> int:
-    print(f"hvdray tune: {error}", file=sys.stderr)
+    from ._shown import printable
+
+    lines = [printable(line) for line in f"hvdray tune: {error}".split("\n")]
+    try:
+        print(*lines, sep="\n", file=sys.stderr)
+    except OSError:
+        pass  # There is nobody left to tell.
     return code
 
 

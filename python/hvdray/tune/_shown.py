@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
 import time
+import unicodedata
 from typing import TYPE_CHECKING, Any, Iterable, Optional, TextIO
 
 from ._lanes import Attempt, placeholders
@@ -44,7 +46,7 @@ class View:
 
     def note(self, text: str) -> None:
         self._clear()
-        self._write(f"{text}\n")
+        self._write(f"{printable(text)}\n")
 
     def began(self, running: "Running") -> None:
         pass
@@ -80,19 +82,28 @@ class View:
 
     def _draw(self, book: "Book", running: list[int]) -> None:
         assert self._search is not None
-        size = shutil.get_terminal_size()
+        size = self._size()
         rows = table(ranked(book.counted(), book.study), self._search.metric, max(size.lines - 3, 3))
-        rows = [row[: size.columns - 1] for row in rows]
+        rows = [_cut(row, size.columns - 1) for row in rows]
         self._clear()
         self._write("".join(row + "\n" for row in rows))
-        self._rows = [len(row) for row in rows]
+        self._rows = [_width(row) for row in rows]
 
     def _clear(self) -> None:
         if self._rows:
-            size = shutil.get_terminal_size()  # It may be narrower now, and have wrapped them.
+            size = self._size()  # It may be narrower now, and have wrapped them.
             height = sum(max(-(-length // size.columns), 1) for length in self._rows)
             self._write(f"\x1b[{min(height, size.lines - 1)}A\x1b[J")
             self._rows = []
+
+    def _size(self) -> os.terminal_size:
+        """Of the stream's own terminal: stdout may be a file."""
+        try:
+            assert self._stream is not None
+            size = os.get_terminal_size(self._stream.fileno())
+        except (OSError, ValueError):
+            return shutil.get_terminal_size()
+        return size if size.columns and size.lines else shutil.get_terminal_size()
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
@@ -119,13 +130,13 @@ def ranked(trials: Iterable[Any], study: Any) -> list[Any]:
 def table(trials: list[Any], metric: str, height: int = 1 << 30) -> list[str]:
     """With its header."""
     names = sorted({name for trial in trials for name in trial.params})
-    rows = [["trial", "state", metric, "step", "time", *names]]
+    rows = [["trial", "state", printable(metric), "step", "time", *names]]
     for trial in trials[: height - 1]:
         value = trial.value if trial.value is not None else trial.intermediate_values.get(trial.last_step)
         rows.append([str(trial.number), trial.state.name.lower(), short(value), "" if trial.last_step is None else str(trial.last_step),
                      _took(trial), *(short(trial.params.get(name, "")) for name in names)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths)).rstrip() for row in rows]
     if len(trials) >= height:
         lines.append(f"and {len(trials) - height + 1} more")
     return lines
@@ -146,7 +157,28 @@ def line_of(trial: Any, metric: str) -> str:
 def short(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """On one line, and without orders to a terminal."""
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+def _width(text: str) -> int:
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _cut(text: str, width: int) -> str:
+    while _width(text) > width:
+        text = text[:-1]
+    return text
 
 
 def _took(trial: Any) -> str:
