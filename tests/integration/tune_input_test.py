@@ -60,6 +60,11 @@ def test_a_metric_that_never_comes_is_named_and_all_trials_have_failed(tune):  #
     assert {trial["why"] for trial in trials} == {"it has reported no loss; its reports have accuracy"}
 
 
+def test_a_metric_that_is_no_number_is_shown(tune):  # noqa: F811
+    trials = tune.function("boolean", code=1)
+    assert {trial["why"] for trial in trials} == {"it has reported no loss; it has reported True, which is no number"}
+
+
 def test_a_trial_is_one_line_whatever_it_says(tune):  # noqa: F811
     text = 'func: "obj:coloured"\nspace: {x: {grid: ["a\\nb"]}}\nmetric: loss\n'
     result = tune(text, code=1)
@@ -69,12 +74,55 @@ def test_a_trial_is_one_line_whatever_it_says(tune):  # noqa: F811
     assert "red \x1b[31m text\r\nand" in trial["why"]
 
 
+def test_a_regular_expression_that_takes_for_ever_is_said(tune):  # noqa: F811
+    search = SEARCH.replace("train.py", "-c", 1).replace('"{lr}"]', '"print(\'a\' * 60); print(\'!\')", "{lr}"]').replace("trials: 4", "trials: 1")
+    text = search[: search.index("report_from")] + "report_from: '(a+)+!(?P<step>.)(?P<loss>.)'\n"
+    (trial,) = tune.document(text, code=1)["trials"]
+    assert trial["why"] == "it has reported no loss; report_from has taken more than 2 s for a line"
+
+
+def test_a_signal_is_heard_before_the_reports_that_wait(tune):  # noqa: F811
+    job = tune.start("func: 'obj:flooding'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 1\nmax_concurrent: 1\n")
+    job.wait_for(lambda: (tune.folder / "flooded").exists(), what="all its reports")
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait(120).code == 130
+    ((count,),) = tune.rows("select count(*) from trial_intermediate_values")
+    assert count < 3000, "all were written first"
+
+
+def test_lines_are_found_whatever_the_environment_says(tune):  # noqa: F811
+    tune.environment.update(HVDRAY_TAG_OUTPUT="none", HVDRAY_PREFIX_OUTPUT_WITH_TIMESTAMP="1", HVDRAY_NP="7")
+    assert [len(trial["reports"]) for trial in tune.document(SEARCH)["trials"]] == [4] * 4
+
+
+def test_a_sampler_that_has_nothing_left_ends_the_search(tune):  # noqa: F811
+    document = tune.document("func: 'obj:objective'\nspace: {x: {int: [1, 2]}}\nmetric: loss\nsampler: brute_force\ntrials: 9\nmax_concurrent: 1\n")
+    assert sorted(trial["params"]["x"] for trial in document["trials"]) == [1, 2]
+
+
 def test_output_that_can_not_be_written_is_one_line(tune):  # noqa: F811
     (tune.folder / "s.yaml").write_text(SEARCH)
     job = tune.hvdray.start("-c", '"$@" > /dev/full', "sh", tune.hvdray.binary, "tune", "s.yaml", binary="sh", cwd=tune.folder, env=tune.environment)
     result = job.wait(60)
     assert (result.code, result.errors) == (125, "hvdray tune: can't write: No space left on device [HVD-E0305]\n")
     assert not job.survivors()
+
+
+def test_a_clock_that_is_set_back_stops_no_sign_of_life(tune, optuna_venv):  # noqa: F811
+    program = """
+import time
+from hvdray.tune import _study
+from hvdray.tune._spec import read_search
+search = read_search({"func": "a:b", "space": {"x": {"float": [0, 1]}}, "metric": "loss", "trials": 1}, "s")
+book = _study.Book(search, "sqlite:///x.db", False)
+real = time.time
+time.time = lambda: real() - 3600
+monotonic = time.monotonic
+time.monotonic = lambda: monotonic() + _study.ALIVE_S
+print(book.tell_alive(), book.tell_alive())
+"""
+    done = subprocess.run([f"{optuna_venv}/bin/python", "-c", program], cwd=tune.folder, env=tune.environment, capture_output=True, text=True)
+    assert done.stdout == "True False\n", done.stderr
 
 
 def test_a_trial_whose_loss_is_nan_is_ended(tune):  # noqa: F811
@@ -92,6 +140,8 @@ def test_what_tpe_decides_by_itself_is_written_into_the_study(tune):  # noqa: F8
     ("change", "code", "said"),
     [
         (("{random", "{randm"), 2, "sampler: Optuna has no 'randm'; did you mean random?"),
+        (("random: {seed: 1}", "tpe: {n_startup_trials: 1, gamma: 5}"), 2, "sampler: tpe: 'int' object is not callable"),
+        (("1.0]", "1.0], step: 1.0e-300"), 2, "space.lr: "),
         (("seed", "sed"), 2, "sampler: RandomSampler has no argument 'sed'; did you mean seed?"),
         (("space: {lr", "space: {l"), 2, "s.yaml:2:34: {lr} is not in space; did you mean l? [HVD-E0102]"),
         (("metric: loss", "metric: loss\npruner: {median: {n_startup_trials: -1}}"), 2, "pruner: MedianPruner: "),

@@ -20,13 +20,15 @@ from .._kit import BOOTSTRAP, STANDARD_IMPORTS, driver_place, kit
 from .._launcher import Gang, Launcher
 from .._pool import common_modules
 from ._slots import without_slots
-from ._spec import GROUP, Search, argv_of, text_of
+from ._spec import Search, argv_of, text_of
 from ._trial import call
 
 OUTPUT = "output.txt"  # in the directory of a trial
 GRACE_S = 5.0
 MAX_LINE = 1 << 16  # bytes
+MAX_UNREAD = 16  # chunks of lines of a trial, which then waits
 _ENDS = re.compile(rb"[\r\n]")  # progress bars write over their line
+_COLOURS = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")  # and other orders to a terminal
 # The command is a variable, because argv is one for all gangs of a serve. `eval` keeps words with blanks whole.
 SHELL = 'c=$HVDRAY_TRIAL_COMMAND; unset HVDRAY_TRIAL_COMMAND; eval "exec $c"'
 
@@ -49,12 +51,12 @@ class Report:
 
 
 @dataclasses.dataclass
-class Line:
-    """Of rank 0, where `report_from` finds something."""
+class Lines:
+    """Of rank 0, if there is `report_from`. `done`: lets more of them come."""
 
     attempt: Attempt
-    step: str
-    value: str
+    lines: list[str]
+    done: Callable[[], None]
 
 
 @dataclasses.dataclass
@@ -66,7 +68,7 @@ class Ended:
     is_lane_lost: bool = False  # the attempt has not begun, and the lane can begin none
 
 
-News = Union[Report, Line, Ended, Callable[[], None]]
+News = Union[Report, Lines, Ended, Callable[[], None]]
 
 
 class Modules:
@@ -82,7 +84,8 @@ class Lane:
     def __init__(self, number: int, search: Search, hosts: str, modules: Modules, news: "queue.SimpleQueue[News]"):
         self._number = number
         self._search = search
-        self._options = {**without_slots(search.run), "hosts": hosts, "np": search.np}
+        tags = {"tag_output": "rank", "prefix_output_with_timestamp": False}  # whatever a user's configuration says
+        self._options = {**tags, **without_slots(search.run), "hosts": hosts, "np": search.np}
         self._modules = modules
         self._news = news
         self._attempts: queue.SimpleQueue[Optional[Attempt]] = queue.SimpleQueue()
@@ -90,7 +93,7 @@ class Lane:
         self._kit = 0
         self._is_warming = False
         self._gang: Optional[Gang] = None
-        self._lines: Optional[_Lines] = None
+        self._lines: Optional[_Output] = None
         self._thread = threading.Thread(target=self._serve, name="hvdray lane", daemon=True)
         self._thread.start()
 
@@ -144,7 +147,7 @@ class Lane:
         self._warm(launcher)
         os.makedirs(attempt.directory, exist_ok=True)
         with open(os.path.join(attempt.directory, OUTPUT), "ab", 0) as file:
-            self._lines = lines = _Lines(file, attempt, self._search, self._news)
+            self._lines = lines = _Output(file, attempt, self._search, self._news)
             answers: dict[int, Answer] = {}
             gang, objects = self._start(launcher, attempt, answers)
             is_over = self._wait(launcher, gang, attempt)
@@ -231,15 +234,15 @@ class Lane:
             lines.add(is_error, chunk)
 
 
-class _Lines:
-    """What a trial prints, into its file; on the way, what `report_from` finds in rank 0's lines."""
+class _Output:
+    """What a trial prints, into its file; rank 0's lines go to the search, too, which looks for reports in them."""
 
     def __init__(self, file: Any, attempt: Attempt, search: Search, news: "queue.SimpleQueue[News]"):
         self._file = file
         self._attempt = attempt
-        self._pattern = search.report_from
-        self._group = GROUP if self._pattern is not None and GROUP in self._pattern.groupindex else search.metric
+        self._has_reports = search.report_from is not None
         self._news = news
+        self._room = threading.Semaphore(MAX_UNREAD)
         self._rests = [b"", b""]
 
     def add(self, is_error: bool, chunk: bytes) -> None:
@@ -247,26 +250,23 @@ class _Lines:
             self._file.write(chunk)
         except (OSError, ValueError):
             pass  # A full disk: the trial itself goes on.
-        if self._pattern is None:
+        if not self._has_reports:
             return
         *lines, rest = _ENDS.split(self._rests[is_error] + chunk)
         self._rests[is_error] = rest[-MAX_LINE:]
-        self._look_at(lines)
+        self._pass_on(lines)
 
     def end(self) -> None:
         """The last line may lack its end."""
-        if self._pattern is not None:
-            self._look_at(self._rests)
+        if self._has_reports:
+            self._pass_on(self._rests)
 
-    def _look_at(self, lines: list[bytes]) -> None:
-        assert self._pattern is not None
-        for line in lines:
-            tag, _, text = line.partition(b">:")
-            if tag not in (b"[0]<stdout", b"[0]<stderr"):
-                continue
-            found = self._pattern.search(text.decode(errors="replace"))
-            if found is not None and found["step"] is not None and found[self._group] is not None:
-                self._news.put(Line(self._attempt, found["step"], found[self._group]))
+    def _pass_on(self, lines: list[bytes]) -> None:
+        parts = (line.partition(b">:") for line in lines)
+        ours = [_COLOURS.sub(b"", text).decode(errors="replace") for tag, _, text in parts if tag in (b"[0]<stdout", b"[0]<stderr")]
+        if ours:
+            self._room.acquire()
+            self._news.put(Lines(self._attempt, ours, self._room.release))
 
 
 def placeholders(attempt: Attempt) -> dict[str, str]:

@@ -5,31 +5,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 import os
 import queue
-import signal
-import threading
 import time
-from types import FrameType
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .._errors import LASTING, HvdrayError
-from .._interpreter import SignalCopies
-from ._lanes import GRACE_S, Attempt, Ended, Lane, Line, Modules, News, Report
+from ._lanes import GRACE_S, Attempt, Ended, Lane, Lines, Modules, News, Report
 from ._shown import View, counted
+from ._signals import Signals, clock
 from ._slots import lanes_of
-from ._spec import Search, SpecError, TuneError, read
+from ._spec import GROUP, Search, SpecError, TuneError, read
 from ._sqlite import SQLITE
 from ._study import COMPLETE, DIRECTORY, FAIL, PRUNED, Book
 
 TICK_S = 0.5
 QUIET_S = 60.0  # then it is said that report_from has found nothing
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NEVER_RAN = (126, 127)  # exit codes of sh
 MAX_STEP = 1 << 31  # of a database
+MATCH_S = 2.0  # of CPU: what report_from may take for a line
 
 
 def run(spec: Union[str, "os.PathLike[str]", Mapping[str, Any], Callable[..., Any]], *, resume: bool = False, **keys: Any) -> Any:
@@ -55,8 +51,8 @@ def go(search: Search, resume: bool, view: View) -> Any:
     with contextlib.closing(Book(search, url_of(search), resume)) as book:
         loop = _Loop(search, book, view)
         view.begin(search, book, len(hosts))
-        with _Signals(loop.news, loop.on_signal) as signals:
-            loop.run(hosts)
+        with Signals(loop.news) as signals:
+            loop.run(hosts, signals.taken)
             view.end(book)
             if not loop.has_begun and not signals.taken and loop.failure is None:
                 view.nothing_left(search, book)
@@ -66,39 +62,6 @@ def go(search: Search, resume: bool, view: View) -> Any:
     if loop.failure is not None:
         raise loop.failure
     return book.study
-
-
-class _Signals:
-    """Signals that end a program end its trials in good order first."""
-
-    def __init__(self, news: "queue.SimpleQueue[News]", act: Callable[[int], None]):
-        self.taken: list[int] = []
-        self._news = news
-        self._act = act
-        self._were: dict[int, Any] = {}
-        self._copies = SignalCopies()
-
-    def __enter__(self) -> "_Signals":
-        if threading.current_thread() is threading.main_thread():
-            for number in STOPPING:
-                if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                    self._were[number] = signal.signal(number, self._on)
-        return self
-
-    def _on(self, number: int, _frame: Optional[FrameType]) -> None:
-        if not self._copies.is_new():
-            return
-        self.taken.append(number)
-        self._news.put(functools.partial(self._act, len(self.taken)))
-
-    def __exit__(self, *_: Any) -> None:
-        for number, handler in self._were.items():
-            signal.signal(number, handler)
-
-    def raise_again(self) -> None:
-        if self.taken[0] == signal.SIGINT:
-            raise KeyboardInterrupt
-        os.kill(os.getpid(), self.taken[0])
 
 
 @dataclasses.dataclass(eq=False)
@@ -132,14 +95,19 @@ class _Loop:
         self._is_ending = False
         self.has_begun = False  # a trial
         self._looked = time.monotonic()
+        self._signals: list[int] = []
+        self._heard = 0  # of them
 
-    def run(self, hosts: list[str]) -> None:
+    def run(self, hosts: list[str], signals: list[int]) -> None:
+        """`signals`: grows by those that come."""
+        self._signals = signals
         modules = Modules()
         self._lanes = [Lane(number, self._search, text, modules, self.news) for number, text in enumerate(hosts)]
         self._free = list(self._lanes)
         try:
             self._take_over()
             while True:
+                self._hear_signals()
                 self._fill()
                 if self._running:
                     self._take_news()
@@ -156,10 +124,13 @@ class _Loop:
             for lane in self._lanes:
                 lane.join()
 
-    def on_signal(self, times: int) -> None:
-        if times == 1:
-            self._view.note(f"ends {counted(len(self._running), 'trial')}; again: at once")
-        self._end(GRACE_S if times == 1 else 0)
+    def _hear_signals(self) -> None:
+        """Before all news that wait: of a trial that reports faster than a database takes it, they are many."""
+        while self._heard < len(self._signals):
+            self._heard += 1
+            if self._heard == 1 and self._running:
+                self._view.note(f"ends {counted(len(self._running), 'trial')}; again: at once")
+            self._end(GRACE_S if self._heard == 1 else 0)
 
     def _end(self, grace_s: float) -> None:
         self._is_ending = True
@@ -216,10 +187,12 @@ class _Loop:
             news = self.news.get(timeout=TICK_S)
         except queue.Empty:
             news = None
+        self._hear_signals()
         if isinstance(news, Report):
             self._on_report(news)
-        elif isinstance(news, Line):
-            self._on_line(news)
+        elif isinstance(news, Lines):
+            news.done()
+            self._on_lines(news)
         elif isinstance(news, Ended):
             self._on_ended(news)
         elif news is not None:
@@ -237,8 +210,8 @@ class _Loop:
                     self._book.requeue(running.trial.number)
                 except Exception:  # What has brought us here. The next search finds that we are dead.
                     pass
-        elif callable(news):
-            news()
+        elif isinstance(news, Lines):
+            news.done()
 
     def _take_over(self) -> bool:
         """False: there was nothing."""
@@ -264,16 +237,31 @@ class _Loop:
                 self._view.note(f"trial {running.trial.number}: report_from has matched no line of rank 0 in {QUIET_S:g} s{running.unread}; "
                                 f"see {running.attempt.directory}/output.txt")
 
-    def _on_line(self, line: Line) -> None:
-        running = self._running.get(line.attempt)
-        if running is None:
-            return
+    def _on_lines(self, lines: Lines) -> None:
+        pattern, running = self._search.report_from, self._running.get(lines.attempt)
+        assert pattern is not None
+        group = GROUP if GROUP in pattern.groupindex else self._search.metric
+        with clock(MATCH_S) as limited:
+            for line in lines.lines:
+                if running is None or running.attempt.is_stopped:
+                    return
+                try:
+                    with limited():
+                        found = pattern.search(line)
+                except TimeoutError:
+                    running.unread = f"; report_from has taken more than {MATCH_S:g} s for a line"
+                    self._hear_signals()
+                    continue
+                if found is not None and found["step"] is not None and found[group] is not None:
+                    self._on_line(running, found["step"], found[group])
+
+    def _on_line(self, running: Running, step: str, value: str) -> None:
         try:
-            step, value = int(line.step), float(line.value.rstrip(",;"))
+            metrics = {"step": int(step), self._search.metric: float(value.rstrip(",;"))}
         except ValueError:
-            running.unread = f"; it has matched {line.value!r} at step {line.step!r}"
+            running.unread = f"; it has matched {value!r} at step {step!r}"
             return
-        self._on_report(Report(line.attempt, {"step": step, self._search.metric: value}))
+        self._on_report(Report(running.attempt, metrics))
 
     def _on_report(self, report: Report) -> None:
         running = self._running.get(report.attempt)
@@ -282,6 +270,8 @@ class _Loop:
         step, value = report.metrics.get("step"), _number(report.metrics.get(self._search.metric))
         running.metrics = {**running.metrics, **report.metrics}
         if value is None:
+            if self._search.metric in report.metrics:
+                running.unread = f"; it has reported {report.metrics[self._search.metric]!r}, which is no number"
             return
         if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < MAX_STEP:
             step = running.step + 1
@@ -319,7 +309,7 @@ class _Loop:
         elif running.value is None:
             names = ", ".join(name for name in running.metrics if name != "step")
             metric = self._search.metric
-            self._fail_trial(running, f"it has reported no {metric}" + (f"; its reports have {names}" if names else running.unread))
+            self._fail_trial(running, f"it has reported no {metric}" + (running.unread or (names and f"; its reports have {names}")))
         else:
             self._book.finish(number, COMPLETE, running.value, metrics=running.metrics)
         self._view.ended(running, self._book)

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import itertools
 import json
+import math
 import os
 import random
 import re
@@ -22,6 +23,7 @@ from ._trial import CHECKPOINT
 
 try:
     import optuna
+    from sqlalchemy.exc import SQLAlchemyError
 except ImportError as error:
     if error.name != "optuna":
         raise
@@ -45,8 +47,6 @@ Frozen = Any  # FrozenTrial of Optuna
 @contextlib.contextmanager
 def storage_errors(url: str) -> Iterator[None]:
     """What a storage raises, as one line."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
         yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
@@ -54,6 +54,19 @@ def storage_errors(url: str) -> Iterator[None]:
         text = str(getattr(cause, "orig", None) or cause).strip().splitlines()[0]
         hint = "make room, then go on with --resume" if "full" in text or "disk" in text else ""
         raise TuneError(f"the storage {shown_url(url)}: {text}", hint=hint) from error
+
+
+@contextlib.contextmanager
+def optuna_errors(what: str) -> Iterator[None]:
+    """What a sampler or pruner raises, whatever it is, as one line; but for what a storage raises."""
+    try:
+        yield
+    except (HvdrayError, SQLAlchemyError, optuna.exceptions.StorageInternalError):
+        raise
+    except ImportError as error:
+        raise _lacking(what, error) from None
+    except Exception as error:
+        raise SpecError(f"{what}: {str(error) or type(error).__name__}") from error
 
 
 def shown_url(url: str) -> str:
@@ -86,8 +99,6 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
 
 def _storage(url: str, **arguments: Any) -> Any:
     """Searches that begin at the same moment make the tables at the same moment: who comes second finds more of them each time."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     for tries in itertools.count(1):
         try:
             return optuna.storages.RDBStorage(url, **arguments)
@@ -137,8 +148,10 @@ def _short(name: str) -> str:
 
 
 def distribution(parameter: Parameter) -> Any:
+    """Raises SpecError."""
     if parameter.kind == "float":
-        return optuna.distributions.FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+        with optuna_errors(f"space.{parameter.name}"):
+            return optuna.distributions.FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
     if parameter.kind == "int":
         step = 1 if parameter.step is None else int(parameter.step)
         return optuna.distributions.IntDistribution(int(parameter.low), int(parameter.high), log=parameter.log, step=step)
@@ -171,7 +184,8 @@ class Book:
         self._url = url
         self._id = uuid.uuid4().hex
         self._space = {parameter.name: distribution(parameter) for parameter in search.space}
-        self._told_alive = 0.0
+        self._told_alive = -math.inf
+        self._is_exhausted = False
         for kind, chosen in (("sampler", search.sampler), ("pruner", search.pruner)):
             make(kind, *chosen)  # before anything is kept
         self._file = local_file(url)
@@ -258,9 +272,10 @@ class Book:
     def next(self) -> Optional[Any]:
         """A trial to run; None: there are enough."""
         with storage_errors(self._url):
-            if len(self.counted()) >= self._search.trials:
+            if self._is_exhausted or len(self.counted()) >= self._search.trials:
                 return None
-            trial = self._ask()
+            with self._sampler_errors():
+                trial = self.study.ask(self._space)
             before = [other for other in self.counted() if other.state.is_finished() or other.number < trial.number]
             if len(before) >= self._search.trials:
                 self._cut_short(trial.number, SURPLUS)  # Another machine was first.
@@ -268,13 +283,8 @@ class Book:
             trial.set_user_attr(SEARCH, self._id)
             return trial
 
-    def _ask(self) -> Any:
-        try:
-            return self.study.ask(self._space)
-        except ImportError as error:
-            raise _lacking(f"sampler: {self._search.sampler[0]}", error) from None
-        except ValueError as error:
-            raise SpecError(f"sampler: {self._search.sampler[0]}: {error}") from error
+    def _sampler_errors(self) -> Any:
+        return optuna_errors(f"sampler: {self._search.sampler[0]}")
 
     def report(self, trial: Any, value: float, step: int) -> bool:
         """False: the trial is ours no more, because we were held to be dead."""
@@ -294,7 +304,7 @@ class Book:
             return -1 if step is None else int(step)
 
     def should_prune(self, trial: Any) -> bool:
-        with storage_errors(self._url):
+        with storage_errors(self._url), optuna_errors(f"pruner: {self._search.pruner[0]}"):
             return bool(trial.should_prune())
 
     def note(self, number: int, **attributes: Any) -> None:
@@ -306,8 +316,13 @@ class Book:
 
     def finish(self, number: int, state: Any, value: Optional[float] = None, **attributes: Any) -> None:
         self.note(number, **attributes)
-        with storage_errors(self._url):
-            self.study.tell(number, value, state=state, skip_if_finished=True)
+        with storage_errors(self._url), self._sampler_errors():
+            # Optuna's own is for its loop. Who calls it here is a sampler that has nothing left.
+            self.study.stop = lambda: setattr(self, "_is_exhausted", True)
+            try:
+                self.study.tell(number, value, state=state, skip_if_finished=True)
+            finally:
+                del self.study.stop
 
     def requeue(self, number: int) -> None:
         """It was cut short: it is told FAIL, and its point waits again, with its reports if it has a checkpoint to go on from."""
@@ -348,12 +363,12 @@ class Book:
 
     def tell_alive(self) -> bool:
         """Now and then; False: not now."""
-        now = time.time()
+        now = time.monotonic()  # The clock may be set back.
         if now - self._told_alive < ALIVE_S:
             return False
         self._told_alive = now
         with storage_errors(self._url):
-            self.study.set_user_attr(f"{SEARCH}:{self._id}", {**me(), "alive": now})
+            self.study.set_user_attr(f"{SEARCH}:{self._id}", {**me(), "alive": time.time()})
         return True
 
     def take_over(self) -> list[int]:
