@@ -335,10 +335,10 @@ void AgentSession::On(Generation generation, wire::MapObject&& map) {
   if (!welcome_ || welcome_->memory_pid == 0) {
     return Leave({ErrorCode::kProtocolError, "MapObject without memory_pid"}, kHvdrayFailed);
   }
-  Result<std::optional<wire::ObjectProblem>> problem =
+  Result<wire::ObjectProblem> answer =
       objects_.Map(map.object, welcome_->memory_pid, map.descriptor);
-  if (!problem.ok()) return Leave(problem.status(), kHvdrayFailed);
-  if (problem->has_value()) link_->Send({generation, **problem});
+  if (!answer.ok()) return Leave(answer.status(), kHvdrayFailed);
+  link_->Send({generation, *answer});
 }
 
 void AgentSession::On(Generation generation, wire::GiveObject&& give) {

@@ -56,17 +56,16 @@ Result<std::optional<wire::ObjectProblem>> ObjectStore::Add(const wire::ObjectPi
   return std::optional(wire::ObjectProblem{piece.object, error});
 }
 
-Result<std::optional<wire::ObjectProblem>> ObjectStore::Map(int64_t number, uint32_t pid,
-                                                            int descriptor) {
+Result<wire::ObjectProblem> ObjectStore::Map(int64_t number, uint32_t pid, int descriptor) {
   const auto [found, is_new] = objects_.try_emplace(number);
   if (!is_new) return Violation(number, "is here already");
   Object& object = found->second;
   if (const int error = OpenSealedMemory(pid, descriptor, object.fd); error != 0) {
     object.fd.Reset();
-    return std::optional(wire::ObjectProblem{number, error});
+    return wire::ObjectProblem{number, error};
   }
   object.size = object.stored = SealedSize(object.fd.get()).value();
-  return std::optional<wire::ObjectProblem>();
+  return wire::ObjectProblem{number, 0};
 }
 
 Result<ObjectStore::View> ObjectStore::Get(int64_t object) const {

@@ -21,9 +21,10 @@ class ObjectStore {
   /// host can't hold it. Ignores what follows of an object that was dropped. Errors: kProtocolError
   /// for a piece out of order, or of an object that is complete.
   Result<std::optional<wire::ObjectProblem>> Add(const wire::ObjectPiece& piece);
-  /// All of an object: the sealed memory `descriptor` of process `pid`. Returns as Add(). Errors:
-  /// kProtocolError if the object is here already.
-  Result<std::optional<wire::ObjectProblem>> Map(int64_t object, uint32_t pid, int descriptor);
+  /// All of an object: the sealed memory `descriptor` of process `pid`. Returns the answer to
+  /// report, whose error is 0 if this host has it. Errors: kProtocolError if the object is here
+  /// already.
+  Result<wire::ObjectProblem> Map(int64_t object, uint32_t pid, int descriptor);
   /// A read-only descriptor of a complete object.
   struct View {
     UniqueFd fd;  ///< Invalid: this host couldn't hold it, which the launcher was told.

@@ -23,7 +23,8 @@ struct ObjectPiece {
 };
 
 /// Launcher to agent, which has sent SharesMemory: all of an object, instead of its pieces. It
-/// lies in sealed memory of the launcher's, which keeps it until DropObject.
+/// lies in sealed memory of the launcher's, which keeps it until the agent has answered by
+/// ObjectProblem, whose error is 0 if it has opened it.
 struct MapObject {
   int64_t object = 0;
   int32_t descriptor = 0;  ///< Of the process that Welcome names.

@@ -130,6 +130,8 @@ void ElasticAgents::Copy(int host) {
 void ElasticAgents::OnMessage(int agent, wire::Message&& message) {
   const int host = hosts_.HostOf(agent);
   if (const auto* problem = std::get_if<wire::ObjectProblem>(&message.body)) {
+    objects_.OnMapped(agent, problem->object);
+    if (problem->error == 0) return;
     // Its workers could not get what they are to work on; those of other hosts can.
     return agents_.Reject(
         agent, {ErrorCode::kOutOfResources, fmt::format("can't hold object {}: {}", problem->object,

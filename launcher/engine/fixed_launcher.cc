@@ -453,7 +453,8 @@ class FixedLauncher final : public JobLauncher,
 
   // Of the objects of a client that has gone, another one with that number may be its successor's.
   void OnObjectProblem(int host, uint32_t client, const wire::ObjectProblem& problem) {
-    if (!serve_ || client != serve_->gone_clients()) return;
+    objects_.OnMapped(host, problem.object);
+    if (problem.error == 0 || !serve_ || client != serve_->gone_clients()) return;
     serve_->OnObjectProblem(problem.object, plan_.hosts[static_cast<size_t>(host)].host,
                             problem.error);
   }

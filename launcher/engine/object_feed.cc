@@ -24,14 +24,27 @@ bool ObjectFeed::AddMemory(int64_t number, std::shared_ptr<const UniqueFd> memor
   bool is_all = true;
   for (const auto& [agent, place] : agents_) {
     if (place) continue;
-    if (handlers_.map(agent, number, object.memory->get())) {
-      object.mapped.insert(agent);
-    } else {
-      is_all = false;
-    }
+    if (!Map(agent, number, object)) is_all = false;
   }
   if (is_all) object.added = (object.size + wire::kMaxObjectPiece - 1) / wire::kMaxObjectPiece;
   return is_all;
+}
+
+bool ObjectFeed::Map(int agent, int64_t number, Object& object) {
+  if (!handlers_.map(agent, number, object.memory->get())) return false;
+  object.mapped.insert(agent);
+  opening_[agent].push_back({number, object.memory});
+  return true;
+}
+
+void ObjectFeed::OnMapped(int agent, int64_t object) {
+  std::deque<Opening>& opening = opening_[agent];
+  if (!opening.empty() && opening.front().object == object) opening.pop_front();
+}
+
+void ObjectFeed::Leave(int agent) {
+  agents_.erase(agent);
+  opening_.erase(agent);
 }
 
 void ObjectFeed::Drop(int64_t object) {
@@ -64,10 +77,7 @@ bool ObjectFeed::CatchUp(int agent, std::optional<Place>& place) {
 void ObjectFeed::SendNext(int agent, Place& place) {
   Object& object = objects_.at(place.object);
   if (object.memory == nullptr) return handlers_.send(agent, object.pieces[place.piece++]);
-  if (place.piece == 0 && handlers_.map(agent, place.object, object.memory->get())) {
-    object.mapped.insert(agent);
-    return;
-  }
+  if (place.piece == 0 && Map(agent, place.object, object)) return;
   wire::ObjectPiece piece;
   piece.object = place.object;
   piece.size = object.size;

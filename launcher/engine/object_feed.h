@@ -6,6 +6,7 @@
 #define HVDRAY_LAUNCHER_ENGINE_OBJECT_FEED_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,9 +46,11 @@ class ObjectFeed {
   /// the others, from its first piece to its last.
   bool AddMemory(int64_t object, std::shared_ptr<const UniqueFd> memory);
   void Drop(int64_t object);
+  /// The agent has answered a handler's `map`: only then may the memory go.
+  void OnMapped(int agent, int64_t object);
   /// A new agent. True: it has all that there is.
   bool Join(int agent);
-  void Leave(int agent) { agents_.erase(agent); }
+  void Leave(int agent);
   /// has_room is true again.
   void OnRoom(int agent);
   /// Agents that have caught up take the next piece now.
@@ -66,6 +69,7 @@ class ObjectFeed {
     size_t added = 0;                        // pieces that there are
     std::set<int> mapped;                    // agents that need none of them
   };
+  bool Map(int agent, int64_t number, Object& object);
   bool CatchUp(int agent, std::optional<Place>& place);
   bool Next(int agent, Place& place) const;
   void SendNext(int agent, Place& place);
@@ -74,6 +78,11 @@ class ObjectFeed {
   const Handlers handlers_;
   std::map<int64_t, Object> objects_;
   std::map<int, std::optional<Place>> agents_;  // nullopt: has caught up
+  struct Opening {
+    int64_t object;
+    std::shared_ptr<const UniqueFd> memory;
+  };
+  std::map<int, std::deque<Opening>> opening_;  // by agent, which answers in order
 };
 
 }  // namespace hvdray

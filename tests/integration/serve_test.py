@@ -383,6 +383,22 @@ def test_an_object_in_the_clients_memory_is_not_copied(hvdray):
     client.end()
 
 
+def test_an_object_may_be_sent_and_dropped_in_the_write_that_brings_its_memory(hvdray):
+    client = Client(hvdray, "-H", "localhost:1,127.0.0.1:1")
+    client.begin()
+    client.start(1)
+    for number in range(1, 201):
+        content = number.to_bytes(3, "big")
+        burst = ({"type": "put", "object": number, "memory": True},
+                 {"type": "send", "gang": 1, "to": "all", "objects": [number], "data": number}, {"type": "drop", "object": number})
+        with os.fdopen(sealed(content), "rb") as memory:
+            socket.send_fds(client.socket, ["".join(json.dumps(line) + "\n" for line in burst).encode()], [memory.fileno()])
+        told = [number, 3, hashlib.sha256(content).hexdigest(), "sealed"]
+        assert [client.until("data")["data"] for _ in range(4)].count(told) == 2
+    client.stop(1)
+    client.end()
+
+
 def test_a_host_that_does_not_share_the_memory_gets_a_copy(hvdray, tmp_path):
     """One agent of two is in a space of processes of its own, as in a container."""
     build = pathlib.Path(hvdray.binary).parent

@@ -144,6 +144,22 @@ TEST_F(ObjectFeedTest, MemoryIsMappedOnceByAgentsThatCan) {
   EXPECT_EQ(got_[3], "1=ab ");
 }
 
+TEST_F(ObjectFeedTest, DroppedMemoryIsThereUntilAllHaveOpenedIt) {
+  sharing_ = {0, 1, 2};
+  for (const int agent : sharing_) feed_.Join(agent);
+  std::shared_ptr<const UniqueFd> memory = Memory("ab");
+  const std::weak_ptr<const UniqueFd> there = memory;
+  feed_.AddMemory(1, std::move(memory));
+  feed_.Drop(1);
+  feed_.OnMapped(0, 1);
+  feed_.Add(Piece(1, "of the next client"));
+  feed_.OnMapped(0, 1);
+  feed_.Leave(1);
+  EXPECT_FALSE(there.expired());
+  feed_.OnMapped(2, 1);
+  EXPECT_TRUE(there.expired());
+}
+
 TEST_F(ObjectFeedTest, OthersGetThePiecesOfMemoryFromFirstToLast) {
   const std::string large = std::string(wire::kMaxObjectPiece, 'x') + "yz";
   sharing_ = {0};
