@@ -8,7 +8,7 @@ import types
 import warnings
 import weakref
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator, Optional, Sequence, Type, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Type, Union
 
 import torch
 from torch.autograd.function import BackwardCFunction
@@ -52,6 +52,10 @@ class _Gradient:
         self.request: Optional[Repeated] = None
         self.sent: Optional[tuple[Any, torch.Tensor, Any]] = None  # handle, what travels, the compressor's context
 
+    def is_left_out(self) -> bool:
+        """Its parameter was frozen: zeros would have momentum and weight decay move it."""
+        return self.parameter.grad is None and not self.parameter.requires_grad
+
     def whole(self) -> torch.Tensor:
         if self.parameter.grad is None:
             self.parameter.grad = torch.zeros_like(self.parameter)
@@ -92,9 +96,11 @@ class _Distributed:
         self._is_eager = False  # until a step has shown that no backward pass is nested
         self._was_nested = False
         self._fired = False
+        self._frozen: list[tuple[torch.Tensor, str]] = []  # parameters and their names; until they need a gradient
         self._parameter_names = names = _names_of(self.param_groups, named)
         _check_groups(groups)
-        if not process_set.included() or (_core.size() == 1 and not _place.is_elastic()):
+        self._reduces = process_set.included() and (_core.size() > 1 or _place.is_elastic())
+        if not self._reduces:
             return
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -103,6 +109,8 @@ class _Distributed:
             self._make_groups(groups)
 
     def _adopt(self, parameter: torch.Tensor, name: str) -> None:
+        if not parameter.requires_grad:
+            self._frozen.append((parameter, name))
         if not parameter.requires_grad or parameter in self._gradients:
             return
         gradient = self._gradients[parameter] = _Gradient(parameter, name)
@@ -124,7 +132,7 @@ class _Distributed:
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
-        if self.__dict__.get("_gradients"):
+        if self.__dict__.get("_reduces"):
             number = len(self.param_groups) - 1
             for index, parameter in enumerate(self.param_groups[-1]["params"]):
                 self._adopt(parameter, f"allreduce.noname.{number}.{index}")
@@ -169,7 +177,7 @@ class _Distributed:
             self._send_one(gradient)
             return
         gradient.is_ready = True
-        if all(member.is_ready for member in group.members):
+        if all(member.is_ready or member.is_left_out() for member in group.members):
             self._send_group(group)
 
     def _send_one(self, gradient: _Gradient) -> None:
@@ -195,7 +203,8 @@ class _Distributed:
         return gradient.request.begin(tensor, tensor)
 
     def _send_group(self, group: _Group) -> None:
-        members = [member for member in group.members if not member.whole().is_sparse]
+        present = [member for member in group.members if not member.is_left_out()]
+        members = [member for member in present if not member.whole().is_sparse]
         pairs = [self._compression.compress(member.whole()) for member in members]
         tensors = [small.contiguous() for small, _ in pairs]
         if tensors:
@@ -203,7 +212,7 @@ class _Distributed:
                                               self.process_set)
             for member, tensor, (_, context) in zip(members, tensors, pairs):
                 member.sent = (handle, tensor, context)
-        for member in group.members:
+        for member in present:
             member.is_ready = False
             if member.sent is None:
                 self._send_one(member)
@@ -216,13 +225,17 @@ class _Distributed:
 
     def synchronize(self) -> None:
         """Reduces what hasn't been yet, of unused parameters zeros, and waits for all."""
+        frozen, self._frozen = self._frozen, []
+        for parameter, name in frozen:
+            self._adopt(parameter, name)
         gradients = self._gradients.values()
         for gradient in gradients:
-            if gradient.sent is None and not gradient.is_ready:
+            if gradient.sent is None and not gradient.is_ready and not gradient.is_left_out():
                 self._send(gradient)
         waited: set[Any] = set()
         for gradient in gradients:
-            self._receive(gradient, waited)
+            if gradient.sent is not None:
+                self._receive(gradient, waited)
         self._is_eager = (self._is_eager or self._fired) and not self._was_nested
         self._fired = False
         self._synchronized = True
@@ -280,6 +293,8 @@ class _Distributed:
             self._should_synchronize = True
 
     def step(self, closure: Any = None) -> Any:
+        if closure is not None and self._should_synchronize:
+            return super().step(self._reducing(closure))
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn(
@@ -290,6 +305,22 @@ class _Distributed:
             self.synchronize()
         self._synchronized = False
         return super().step(closure)
+
+    def _reducing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def reduced() -> Any:
+            loss = closure()
+            self.synchronize()
+            self._synchronized = False
+            if self._reduces and isinstance(self, torch.optim.LBFGS):
+                # It decides by the loss when to end, and ranks have to end at the same.
+                loss = torch.as_tensor(loss).detach().clone().contiguous()
+                synchronize(allreduce_async_(loss, None, "allreduce.loss", Average, process_set=self.process_set))
+            return loss
+
+        return reduced
+
+    def __getstate__(self) -> Any:
+        raise TypeError("a DistributedOptimizer has hooks in its model, and can't be copied or pickled: keep its state_dict()")
 
     def step_alone(self) -> None:
         """With this rank's gradients."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedOptimizer of hvdray.torch where Horovod's has another answer, or none."""
 
+import copy
 import gc
+import pickle
 import warnings
 
 import horovod.torch as hvd
@@ -165,6 +167,79 @@ def parameters_may_come_later():
     assert len({value.tobytes() for value in (hvd.allgather(more.weight.detach().unsqueeze(0)).numpy())}) == 1
 
 
+def same_everywhere(model):
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+    everywhere = hvd.allgather(flat.unsqueeze(0))
+    assert (everywhere == everywhere[0]).all(), everywhere
+
+
+def loss_of(model):
+    batch = torch.randn(6, 5, generator=torch.Generator().manual_seed(hvd.rank()))
+    return torch.tanh(model.last(torch.tanh(model.shared(model.first(batch))))).pow(2).mean()
+
+
+def trained(model, steps, make=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=0.1), **options):
+    optimizer = hvd.DistributedOptimizer(make(model.parameters()), model.named_parameters(), **options)
+    for step in range(steps):
+        yield step
+        optimizer.zero_grad(set_to_none=True)
+        loss_of(model).backward()
+        optimizer.step()
+
+
+def closures_see_the_gradients_of_all():
+    for cls, options in ((torch.optim.SGD, {}), (torch.optim.LBFGS, {"max_iter": 4}), (torch.optim.LBFGS, {"line_search_fn": "strong_wolfe"})):
+        model = Blocks()
+        optimizer = hvd.DistributedOptimizer(cls(list(model.parameters()), lr=0.1, **options), model.named_parameters())
+
+        def closure():
+            optimizer.zero_grad()
+            loss = loss_of(model)
+            loss.backward()
+            return loss
+
+        before = hvd.allreduce(loss_of(model).detach())
+        for _ in range(3):
+            optimizer.step(closure)
+        same_everywhere(model)
+        assert hvd.allreduce(loss_of(model).detach()) < before
+    model, wanted = Blocks(), Blocks()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    optimizer.step(lambda: loss_of(model).backward())
+    for _ in trained(wanted, 1, lambda parameters: torch.optim.SGD(parameters, lr=0.1)):
+        pass
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(model.parameters(), wanted.parameters()))
+
+
+def parameters_that_are_frozen_stay_and_those_that_are_freed_are_reduced():
+    for options in ({}, {"groups": 2}):
+        model = Blocks()
+        model.shared.requires_grad_(False)
+        for step in trained(model, 9, **options):
+            if step == 3:
+                model.shared.requires_grad_(True)
+            if step == 6:
+                model.first.requires_grad_(False)
+                kept = model.first.weight.detach().clone()
+            if step == 8:
+                assert torch.equal(model.first.weight, kept)
+        same_everywhere(model)
+    model = Blocks()
+    model.first.requires_grad_(False)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.first.parameters(), lr=0.1))
+    optimizer.add_param_group({"params": list(model.last.parameters())})
+    loss_of(model).backward()
+    optimizer.step()
+    same_everywhere(model)
+
+
+def a_copy_of_an_optimizer_is_refused():
+    model = Blocks()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    for act in (copy.deepcopy, copy.copy, pickle.dumps):
+        assert "keep its state_dict()" in raised(TypeError, lambda: act(optimizer))
+
+
 def an_optimizer_keeps_its_class_state_and_schedule():
     model = Blocks()
     plain = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -244,7 +319,7 @@ def optimizer_state_reaches_ranks_that_have_none():
 
 
 FACTS = [fact for fact in list(globals().values()) if callable(fact) and getattr(fact, "__module__", "") == "__main__"
-         and fact.__name__ not in ("raised", "of_mean", "run_words", "Blocks", "Words")]
+         and fact.__name__ not in ("raised", "of_mean", "run_words", "Blocks", "Words", "same_everywhere", "loss_of", "trained")]
 
 hvd.init()
 torch.set_num_threads(1)
