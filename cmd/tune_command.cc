@@ -22,6 +22,7 @@ namespace {
 // package is, for a Python that has none.
 constexpr const char* kBecomeTune =
     "import os, sys\n"
+    "sys.path = [path for path in sys.path if path]  # not the current directory\n"
     "os.environ.setdefault('HVDRAY_BINARY', sys.argv.pop(1))\n"
     "sys.path += filter(None, [sys.argv.pop(1)])\n"
     "try:\n"

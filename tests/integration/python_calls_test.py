@@ -1060,6 +1060,10 @@ assert hvdray.run(rank, num_proc=1, output_filename="~/out", executable="~/pytho
 assert os.path.exists(os.path.expanduser("~/out/rank.0/stdout"))
 with hvdray.Executor(1, python="~/python", working_dir="~/there", options={"events": "~/events"}) as executor:
     assert executor.run(os.getcwd) == [os.path.expanduser("~/there")]
+from hvdray import train
+os.mkdir(os.path.expanduser("~/made"))
+train.Checkpoint.from_directory("~/made").to_directory("~/kept")
+assert os.path.isdir(os.path.expanduser("~/kept"))
 assert os.path.exists(os.path.expanduser("~/events")) and not os.path.exists("~")
 """, env={"HOME": str(home), "HVDRAY_BINARY": "~/hvdray"})
 

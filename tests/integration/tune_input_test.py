@@ -157,6 +157,23 @@ def test_wrong_searches_are_refused_in_one_line(tune, change, code, said):  # no
     assert said in result.errors and "Traceback" not in result.errors, result.errors
 
 
+def test_no_module_of_a_folder_that_others_can_fill_is_imported(tune):  # noqa: F811
+    tune.folder.chmod(0o1777)
+    for name in "hvdray", "json", "optuna", "sqlalchemy", "yaml":
+        (tune.folder / f"{name}.py").write_text(f"raise SystemExit('{name} of another user')")
+    assert "of another user" not in tune(SEARCH).text
+    function = "func: 'obj:broken'\nspace: {x: {float: [0, 1]}}\nmetric: loss\ntrials: 1\n"
+    said = tune(function, code=2).errors
+    assert "func: nothing is imported from the current directory: other users may write to" in said, said
+
+
+def test_a_tilde_that_no_shell_has_seen_is_the_home_directory(tune):  # noqa: F811
+    tune.environment["HOME"] = str(tune.folder / "home")
+    tune(SEARCH + "output: ~/out\nstorage: 'sqlite:///~/all.db'\n")
+    assert (tune.folder / "home/out/trial_0/output.txt").exists() and not (tune.folder / "~").exists()
+    assert (tune.folder / "home/all.db").exists() and "loss" in tune.show("~/all.db").text
+
+
 def test_a_study_that_is_there_is_not_begun_again(tune):  # noqa: F811
     tune(SEARCH)
     assert "--resume goes on with it" in tune(SEARCH, code=125).errors

@@ -27,7 +27,7 @@ class Checkpoint:
 
     def to_directory(self, path: "Optional[Union[str, os.PathLike[str]]]" = None) -> str:
         """Copies its files there; default: a new directory for temporary files, which is the caller's. Raises OSError."""
-        target = os.fspath(path) if path is not None else tempfile.mkdtemp(prefix="hvdray-checkpoint-")
+        target = os.path.expanduser(os.fspath(path)) if path is not None else tempfile.mkdtemp(prefix="hvdray-checkpoint-")
         os.makedirs(target, exist_ok=True)
         if self._fetch is not None:
             self._fetch(target)

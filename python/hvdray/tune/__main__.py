@@ -12,6 +12,7 @@ from typing import Optional, Sequence
 
 from .._errors import HvdrayError
 from .._output import fill_standard_streams
+from .._trust import distrust_of
 from ._spec import SpecError, read
 
 
@@ -24,8 +25,6 @@ def main(words: Optional[Sequence[str]] = None) -> int:
         getattr(sys, name).reconfigure(errors="backslashreplace")
     logging.getLogger("sqlalchemy").setLevel(logging.CRITICAL)  # Of a database that goes away we say one line.
     arguments = _parsed(list(sys.argv[1:] if words is None else words))
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # where `func` is looked for
     try:
         code = _do(arguments)
         sys.stdout.flush()
@@ -71,6 +70,8 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 
 def _search(arguments: argparse.Namespace) -> int:
     search = read(arguments.words[0], {})
+    if not search.command:
+        _import_from(os.getcwd())
     from ._run import go  # needs Optuna: what is wrong with the file comes first
     from ._shown import View, best_lines, best_of, document, is_terminal, print_json, printable
 
@@ -87,6 +88,15 @@ def _search(arguments: argparse.Namespace) -> int:
         print(f"hvdray tune: no trial has a result{why}", file=sys.stderr)
         return 1
     return 0
+
+
+def _import_from(folder: str) -> None:
+    """Where `func` is looked for. Raises SpecError if others can put modules there."""
+    distrust = distrust_of(folder)
+    if distrust:
+        raise SpecError(f"func: nothing is imported from the current directory: {distrust}")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
 
 def _said(error: HvdrayError, code: int) -> int:

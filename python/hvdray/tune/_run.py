@@ -37,7 +37,7 @@ def run(spec: Union[str, "os.PathLike[str]", Mapping[str, Any], Callable[..., An
 def url_of(search: Search) -> str:
     """A path of SQLite is in the output directory."""
     if search.storage.startswith(SQLITE):
-        return SQLITE + os.path.abspath(os.path.join(search.output, search.storage[len(SQLITE) :]))
+        return SQLITE + os.path.abspath(os.path.join(search.output, os.path.expanduser(search.storage[len(SQLITE) :])))
     return search.storage
 
 

@@ -29,7 +29,7 @@ def show(storage: str, name: Optional[str], plots: Optional[str], wants_json: bo
             if best is not None:
                 print(best_lines(study, best), end="")
         if plots is not None:
-            _plot(study, plots)
+            _plot(study, os.path.expanduser(plots))
     return 0 if best is not None else 1
 
 
@@ -39,6 +39,7 @@ def _url_of(storage: str) -> str:
         storage = storage[len(SQLITE) :].partition("?")[0]  # Of a file that is not there it would make one.
     elif "://" in storage:
         return storage
+    storage = os.path.expanduser(storage)
     path = os.path.join(storage, "study.db") if os.path.isdir(storage) else storage
     if not os.path.isfile(path):
         raise SpecError(f"no such file: {path}", hint="hvdray tune show search.tune/study.db")

@@ -217,7 +217,7 @@ class _Reader:
             pruner=self.one_of(tree, "pruner", "nop"),
             storage=self.storage(tree),
             study=self.text(tree, "study", name),
-            output=self.text(tree, "output", f"{name}.tune"),
+            output=os.path.expanduser(self.text(tree, "output", f"{name}.tune")),
             report_from=self.pattern(tree, metric, func if func is not None else tree.get("func")),
             max_concurrent=self.number(tree, "max_concurrent", 1, None),
             max_failures=self.number(tree, "max_failures", 0, 0),
