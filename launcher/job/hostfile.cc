@@ -81,8 +81,12 @@ enum class Key : uint8_t { kSlots, kMaxSlots, kPort, kUser, kCount };
 constexpr size_t kMaxKeyBytes = 40;
 constexpr std::array<std::string_view, 4> kKeyNames = {"slots", "max_slots", "port", "user"};
 
+constexpr std::array<std::string_view, 8> kCountNames = {
+    "cpus", "gpus", "np", "nproc", "num_gpus", "num_proc", "ncpus", "processes"};
+
 std::optional<Key> KeyOf(std::string_view text) {
   if (text == "max-slots") return Key::kMaxSlots;
+  if (text == "cpu" || text == "count") return Key::kSlots;  // so for mpirun
   if (text == "username" || text == "user_name" || text == "user-name") return Key::kUser;
   const auto* const found = std::find(kKeyNames.begin(), kKeyNames.end(), text);
   if (found == kKeyNames.end()) return std::nullopt;
@@ -202,9 +206,13 @@ class HostfileParser {
     return {};
   }
 
-  /// Ignores the keys of other launchers, but not a misspelling of ours.
+  /// Ignores the keys of other launchers, but neither a misspelling of ours nor another word for
+  /// slots: the job would run on fewer.
   Status CheckForeignKey(const Word& name) const {
-    const std::string meant = Nearest(name.text.substr(0, kMaxKeyBytes), kKeyNames);
+    const std::string text = Lower(name.text.substr(0, kMaxKeyBytes));
+    const bool is_count =
+        std::find(kCountNames.begin(), kCountNames.end(), text) != kCountNames.end();
+    const std::string meant = is_count ? std::string(kKeyNames.front()) : Nearest(text, kKeyNames);
     if (meant.empty()) return {};
     return Wrong(name.column, fmt::format("unknown key '{}'", ShownText(name.text)),
                  fmt::format("did you mean {}=?", meant));

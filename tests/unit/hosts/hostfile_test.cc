@@ -51,6 +51,15 @@ TEST(HostfileTest, ReadsOpenMpisAndHydrasForms) {
   EXPECT_EQ(Shown(File("a slots=2 max_slots=4\nb max-slots=8 slots=3 rack=7\n")), "a=2 b=3 ");
   EXPECT_EQ(Shown(File("a:2\nb:0\nc:16 binding=user\n")), "a=2 b=0 c=16 ");
   EXPECT_EQ(Shown(File("a slots=4 max_slots=4\n")), "a=4 ");
+  EXPECT_EQ(Shown(File("a cpu=4\nb count=2\n")), "a=4 b=2 ");
+}
+
+TEST(HostfileTest, AnotherWordForSlotsIsNotPassedOver) {
+  for (const std::string key : {"SLOTS", "Slots", "np", "ncpus", "gpus"}) {
+    const Status status = File("a " + key + "=4\n").status();
+    EXPECT_EQ(status.message(), "hosts:1:3: unknown key '" + key + "'");
+    EXPECT_EQ(status.hint(), "did you mean slots=?");
+  }
 }
 
 TEST(HostfileTest, AHostWithoutSlotsHasOneOrThoseOfTheOption) {
