@@ -70,7 +70,13 @@ bool IsLogJson() { return g_is_json.load(std::memory_order_relaxed); }
 
 std::string NoticeLine(LogLevel level, std::string_view who, std::string_view text) {
   if (IsLogJson()) return JsonLine(level, who, text);
-  return fmt::format("{}: {}{}", who, level == LogLevel::kWarning ? "warning: " : "", text);
+  std::string shown = fmt::format("{}: {}", who, level == LogLevel::kWarning ? "warning: " : "");
+  // Words and files that the user was given are somebody else's text, too.
+  const char* separator = "";
+  for (const std::string_view line : LinesOf(text)) {
+    shown += std::exchange(separator, "\n") + ShownLine(line);
+  }
+  return shown;
 }
 
 void Tell(LogLevel level, std::string_view who, std::string_view text) {

@@ -116,14 +116,17 @@ std::vector<std::string> Forwarded(const JobSpec& spec) {
   return names;
 }
 
-/// Quoted for a POSIX shell.
+/// Quoted for a POSIX shell; what would move the cursor is left out: a file's author wrote it.
 std::string Quote(const std::string& word) {
   constexpr std::string_view kSafe =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
   if (!word.empty() && word.find_first_not_of(kSafe) == std::string::npos) return word;
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\"'\"'") : std::string(1, c);
-  return quoted + "'";
+  quoted += "'";
+  std::vector<std::string> lines;
+  for (const std::string_view line : LinesOf(quoted)) lines.push_back(ShownLine(line));
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 std::string QuoteAll(const std::vector<std::string>& words) {
@@ -271,17 +274,10 @@ std::string Shown(const Json& value) {
   return text;
 }
 
-std::string OneLine(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return text;
-}
-
 /// A value cut to fit the middle column; the JSON form has it whole.
 std::string Cut(const std::string& whole) {
   constexpr size_t kMaxBytes = 60;
-  std::string text = OneLine(whole);
+  std::string text = ShownLine(whole);
   if (text.size() > kMaxBytes) {
     size_t end = kMaxBytes;
     // Not in the middle of a UTF-8 character.
@@ -299,7 +295,7 @@ std::string ToText(const std::vector<ConfigRow>& rows) {
     const std::string value = IsUnset(row) ? "-" : Cut(Shown(row.value));
     name_width = std::max(name_width, row.name.size());
     value_width = std::max(value_width, value.size());
-    lines.push_back({row.name, value, OneLine(row.origin)});
+    lines.push_back({row.name, value, ShownLine(row.origin)});
   }
   std::string text;
   for (const auto& [name, value, origin] : lines) {
@@ -316,7 +312,7 @@ std::string PlanToText(const JobSpec& spec, std::span<const RankInfo> ranks) {
                                  Count(HostsOf(ranks).size(), "host"));
   if (!spec.command->empty()) text += fmt::format("command: {}\n", QuoteAll(*spec.command));
   if (!spec.working_directory->empty())
-    text += fmt::format("directory: {}\n", *spec.working_directory);
+    text += fmt::format("directory: {}\n", ShownLine(*spec.working_directory));
   text += '\n' + Table(ranks);
   const std::vector<Variables> all = EnvironmentsOf(spec, ranks);
   text += Environments(all);

@@ -171,7 +171,7 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   const bool has_run = !worker.status || worker.status->stage == wire::ExecStage::kNone;
   const bool is_directory = !has_run && worker.status->stage == wire::ExecStage::kDirectory;
   const std::string& what = is_directory ? style.directory : style.command;
-  text += has_run || what.empty() ? " " : fmt::format(": {} ", what);
+  text += has_run || what.empty() ? " " : fmt::format(": {} ", ShownLine(what));
   text += worker.status.has_value() ? DescribeFailure(worker) : "was lost with its agent";
   if (worker.ended.has_value()) {
     text += fmt::format(", {} after the start", After(*worker.ended - verdict.started));

@@ -113,6 +113,9 @@ TEST_F(LogTest, JsonKeepsUtf8) {
 TEST_F(LogTest, ALineForTheUserIsPlainOrAnObjectAndKnowsNoLevel) {
   SetLogLevel(LogLevel::kError);
   EXPECT_EQ(NoticeLine(LogLevel::kInfo, "hvdray", "text"), "hvdray: text");
+  EXPECT_EQ(NoticeLine(LogLevel::kInfo, "hvdray", "a\x1b[2Jb\n  hint: c\x07"),
+            "hvdray: ab\n  hint: c")
+      << "a file's author wrote it";
   EXPECT_EQ(StderrOf([] { Tell(LogLevel::kWarning, "hvdray run", "text"); }),
             "hvdray run: warning: text\n");
   SetLogJson(true);

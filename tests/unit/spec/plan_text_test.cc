@@ -92,11 +92,14 @@ TEST(PlanTest, LeavesTorchOutWhenToldTo) {
   EXPECT_EQ(text.find("MASTER_"), std::string::npos);
 }
 
-TEST(PlanTest, KeepsBytesThatAreNoText) {
-  const JobSpec spec = SpecWith({"\xff\xfe"});
+TEST(PlanTest, ShowsBytesThatAreNoTextAndNothingThatMovesTheCursor) {
+  const JobSpec spec = SpecWith({"\xff\xfe", "\x1b[2Jgone\u202e"});
   const auto ranks = Ranks({{"a", 1}}, 1);
   EXPECT_TRUE(ParseJson(PlanToJson(spec, ranks)).ok());
-  EXPECT_NE(PlanToText(spec, ranks).find("'\xff\xfe'"), std::string::npos);
+  const std::string text = PlanToText(spec, ranks);
+  EXPECT_NE(text.find(R"(command: '\xff\xfe')"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(text.find("\u202e"), std::string::npos);
 }
 
 TEST(PlanTest, SaysThatThereIsNobody) {
