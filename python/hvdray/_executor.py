@@ -28,7 +28,7 @@ from ._elastic import (
 from ._errors import HvdrayError, StateLost
 from ._kit import BOOTSTRAP, driver_place, kit
 from ._launcher import MAX_BLOB, PARAMETERS, Gang, Launcher, Ranks
-from ._output import OUTPUTS
+from ._output import OUTPUTS, OnChunk
 from ._memory import place
 from ._payload import Payload, dumps
 from ._scatter import Scattered
@@ -71,7 +71,7 @@ class Executor:
         env: Optional[Mapping[str, str]] = None,
         working_dir: Optional[str] = None,
         options: Optional[Mapping[str, Any]] = None,
-        output: str = "auto",
+        output: Union[str, OnChunk] = "auto",
         results: str = "pickle",
         pool: Optional["Pool"] = None,
     ):
@@ -82,7 +82,8 @@ class Executor:
         pickles from workers. `pool`: where the workers come from; what else is given must be as the pool has it. Raises
         ValueError and TypeError for what does not fit together."""
         _check_choice("backend", backend, ("auto", "local", "ssh", "ray"))
-        _check_choice("output", output, OUTPUTS)
+        if not callable(output):
+            _check_choice("output", output, OUTPUTS)
         _check_choice("results", results, ("pickle", "json"))
         for name, number in (
             ("num_workers", num_workers),

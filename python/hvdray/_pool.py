@@ -19,6 +19,7 @@ from ._errors import HvdrayError
 from ._executor import Executor, Hosts
 from ._kit import STANDARD_IMPORTS, kit
 from ._launcher import Launcher
+from ._output import OnChunk
 
 MAX_MODULES = 256  # of the message `warm`
 _NAME = re.compile(r"[A-Za-z0-9_]{1,256}(\.[A-Za-z0-9_]+)*")
@@ -43,7 +44,7 @@ class Pool:
         env: Optional[Mapping[str, str]] = None,
         working_dir: Optional[str] = None,
         options: Optional[Mapping[str, Any]] = None,
-        output: str = "auto",
+        output: Union[str, OnChunk] = "auto",
     ):
         """`preload`: modules that hosts import at once; "auto": those that the workers of the first executor with calls have
         imported. The rest as Executor. Raises ValueError, TypeError and HvdrayError."""
@@ -207,6 +208,13 @@ class Pool:
                 return
             self._modules = names
             self._env = dict(env)
+            if self._launcher is not None and self._launcher.is_usable:
+                self._warm(self._launcher)
+
+    def add(self, modules: Sequence[str]) -> None:
+        """Hosts import these, too, where that can be, before the gangs that follow; nothing else is learnt then."""
+        with self._lock:
+            self._modules = list(dict.fromkeys([*self._modules, *filter(_is_name, modules)]))[:MAX_MODULES]
             if self._launcher is not None and self._launcher.is_usable:
                 self._warm(self._launcher)
 

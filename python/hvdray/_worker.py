@@ -71,7 +71,19 @@ def main(channel: socket.socket) -> NoReturn:
         raise
     finally:
         settle_streams()
+    if worker.leaves_at_once:
+        leave(code)
     raise SystemExit(code)
+
+
+def leave(code: int) -> NoReturn:
+    """As sys.exit(), but the interpreter does not take itself apart, which may take longer than a forked worker has lived."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        flush_streams()
+    finally:
+        os._exit(code)
 
 
 class Worker:
@@ -81,6 +93,7 @@ class Worker:
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
         self._executable: Any = None
+        self.leaves_at_once = False
         self._is_seen = False  # by the caller: it is on this machine
         self._shared: Optional[tuple[dict[str, Any], Payload, int]] = None
         self.scattered: dict[int, Any] = {}  # by key
@@ -138,11 +151,8 @@ class Worker:
                 code = 0
                 if value is not None:
                     complain(f"hvdray: a forked child has returned ({getpid()}): nobody gets its value\n")
-            threading._shutdown()  # type: ignore[attr-defined]
-            atexit._run_exitfuncs()
-            flush_streams()
         finally:
-            os._exit(code)
+            leave(code)
 
     def say(self, message: dict[str, Any], payload: Optional[Payload] = None) -> None:
         self.end_child()  # What writes an answer is in part the user's: __reduce__(), flush().
@@ -359,12 +369,13 @@ class Imports:
     def listed(self) -> list[str]:
         """The installed modules that are there, those names first: what another worker of this host can import before it knows
         what for."""
-        names = _installed()
+        names = installed()
         rank = {name: number for number, name in enumerate(self.names)}
         return sorted(names, key=lambda name: (rank.get(name, len(self.names)), name.count(".")))[:MAX_MODULES]
 
 
-def _installed() -> list[str]:
+def installed() -> list[str]:
+    """The modules that are there, and that a fork server of this host would find too."""
     hidden: dict[str, bool] = {}
     names = []
     for name, module in list(sys.modules.items()):

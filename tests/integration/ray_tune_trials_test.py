@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials of hvdray.ray.tune: what they report, go on from, and end with; ray_tune_test.py has the search of the documents."""
+"""Trials of hvdray.ray.tune: the search of the documents, what trials report, go on from, and end with."""
+
+import os
+import signal
 
 import pytest
 from ray_libraries import library_programs_on
+
+from hosts_processes import wait_until
 
 
 @pytest.fixture
@@ -22,6 +27,11 @@ def search(function, space, config=None, max_failures=0, stop=None, **asked):
                  run_config=RunConfig(storage_path=os.environ["STORAGE"], verbose=0, stop=stop,
                                       failure_config=FailureConfig(max_failures=max_failures))).fit()
 """
+
+
+def test_the_search_of_the_documents(programs):
+    result = programs.run_example("ray_tune_search.py")
+    assert "{'epochs': 3, 'lr': 0.1}" in result.text, result.text
 
 
 def test_trials_that_follow_each_other_start_warm_report_and_go_on_from_checkpoints(programs):
@@ -47,13 +57,13 @@ def steps(config):
         if step == 1 and begin == 0 and config["number"] == 0 and hvd.rank() == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
-results = search(steps, {"number": tune.grid_search([0, 1, 2])}, max_failures=1,
-                 config=TuneConfig(reuse_actors=True, max_concurrent_trials=1))
+results = search(steps, {"number": tune.grid_search([0, 1, 2])}, max_failures=1, config=TuneConfig(max_concurrent_trials=1))
 assert not results.errors, results.errors
 metrics = [result.metrics for result in results]
 assert [m["step"] for m in metrics] == [2] * 3 and {m["size"] for m in metrics} == {2}, metrics
 assert all(m["is_warm"] for m in metrics), metrics
 assert [m["begin"] > 0 for m in metrics] == [True, False, False], metrics
+assert len({m["pid"] for m in metrics}) == 3, metrics
 for result in results:
     lines = open(os.path.join(result.path, "worker_1", "result.json")).read().splitlines()
     assert len(lines) >= 3, lines
@@ -63,6 +73,8 @@ for result in results:
 def test_what_a_function_returns_or_yields_is_a_report_and_its_imports_are_learnt(programs):
     programs.run(BEGIN + """
 import importlib
+from ray.util import placement_group
+ray.get(placement_group([{"CPU": 2}] * 3, strategy="STRICT_SPREAD").ready())  # one node is left: each learns for itself
 
 def returns(config):
     is_warm = "horovod.torch" in sys.modules
@@ -74,8 +86,9 @@ def yields(config):
     for step in range(3):
         yield {"step": step}
 
-results = search(returns, {"number": tune.grid_search([1, 2])}, config=TuneConfig(reuse_actors=True, max_concurrent_trials=1))
-assert [(r.metrics["loss"], r.metrics["is_warm"]) for r in results] == [(10, False), (20, True)], [r.metrics for r in results]
+for reuse in (False, True):
+    results = search(returns, {"number": tune.grid_search([1, 2])}, config=TuneConfig(reuse_actors=reuse, max_concurrent_trials=1))
+    assert [(r.metrics["loss"], r.metrics["is_warm"]) for r in results] == [(10, False), (20, True)], [r.metrics for r in results]
 assert search(yields, {})[0].metrics["step"] == 2
 """)
 
@@ -101,3 +114,48 @@ for given, kind in ((dict(num_workers=2, num_slots=2), ValueError), (dict(num_wo
 raised(TypeError, lambda: DistributedTrainableCreator("loop"))
 raised(ValueError, lambda: DistributedTrainableCreator(lambda: None))
 """)
+
+
+WAITS = """
+def waits(config):
+    import horovod.torch as hvd
+    hvd.init()
+    path = os.path.join(config["folder"], f"rank{hvd.rank()}")
+    if os.path.exists(path):
+        return {"again": True}
+    with open(path + ".new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(path + ".new", path)
+    time.sleep(600)
+"""
+
+
+def test_workers_of_a_trial_whose_actor_is_killed_end_and_the_trial_begins_again(programs):
+    programs.run(BEGIN + WAITS + """
+import threading
+def kill_the_actor():
+    until(lambda: all(os.path.exists(f"rank{rank}") for rank in (0, 1)))
+    (pid,) = (actor["Pid"] for actor in ray._private.state.actors().values()
+              if actor["ActorClassName"] == "ImplicitFunc" and actor["State"] == "ALIVE")
+    os.kill(pid, signal.SIGKILL)
+killer = threading.Thread(target=kill_the_actor)
+killer.start()
+(result,) = search(waits, {"folder": os.getcwd()}, max_failures=1)
+assert result.metrics.get("again"), result
+killer.join()
+for rank in (0, 1):
+    until(lambda: not os.path.exists("/proc/" + open(f"rank{rank}").read()))
+""")
+
+
+def test_nothing_is_left_of_a_search_whose_driver_is_killed(programs, ray_cluster, tmp_path):
+    job = programs.start(BEGIN + WAITS + """
+search(waits, {"folder": os.getcwd()})
+""")
+    wait_until(lambda: (tmp_path / "rank0").exists() and (tmp_path / "rank1").exists(), "both ranks", within=120)
+    os.kill(job.process.pid, signal.SIGKILL)
+    assert job.wait(60).code == -signal.SIGKILL
+    programs.run("""
+until(lambda: not any(actor["name"].startswith("hvdray-") for actor in ray.util.list_named_actors(all_namespaces=True)))
+""")
+    wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all", within=120)

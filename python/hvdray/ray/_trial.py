@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One trial of Ray Tune: in its actor, run_trial() has Horovod's workers call the user's function, and hands rank 0's reports to Tune. On
-workers, a stand-in for Tune's session sends them, and waits until Tune has taken each."""
+workers, a stand-in for Tune's session sends them, and waits until Tune has taken each. _lanes.py has the workers."""
 
 from __future__ import annotations
 
@@ -9,111 +9,208 @@ import inspect
 import json
 import os
 import pickle
+import re
+import sys
 import tempfile
-from typing import Any, Mapping, Optional, Sequence
+import uuid
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Sequence
 
 from .. import _worker
 from .._errors import HvdrayError
-from .._payload import loads
-from .._pool import Pool
-from .runner import RayExecutor
+from .._payload import dumps, loads
 
-GRACE_S = 1  # Tune waits 2 s for a trial that it has stopped, and then does not use its actor again.
-# ray.tune imports pyarrow, whose allocator else begins a thread at its import, and no fork would have that.
-FORKABLE = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+if TYPE_CHECKING:
+    from ._lanes import Lane
 
-_pool: Optional[Pool] = None  # of this actor, for trials that follow each other in it (TuneConfig(reuse_actors=True))
+NAMESPACE = "hvdray"  # of Ray
+_lane: "Optional[Lane]" = None  # of this actor, without a keeper; for trials that follow each other in it
 
 
-def run_trial(function: Any, config: Any, asked: Mapping[str, Any], timeout_s: float, modules: Sequence[str]) -> Any:
-    """What the function returns on rank 0. `function`: pickled. `asked`: of Pool. `modules`: that workers import before the first trial;
-    none: those that its workers have imported, from the second on. Raises what Tune refuses, and what the workers' ends raise."""
+class Packed(NamedTuple):
+    """A value on its way between this actor and workers. What a keeper passes on it does not unpickle."""
+
+    sizes: "list[int]"
+    content: bytes
+
+    def value(self) -> Any:
+        return loads(self.sizes, bytearray(self.content))
+
+
+class Search(NamedTuple):
+    """What all trials of a search have in common."""
+
+    asked: Mapping[str, Any]  # of Pool
+    timeout_s: float  # for workers to start
+    modules: Sequence[str]  # that workers import before the first trial
+
+
+def packed(value: Any, names: Sequence[str]) -> Packed:
+    """Raises SerializationError. `names`: of dumps()."""
+    payload = dumps(value, names)
+    return Packed(payload.sizes, b"".join(map(bytes, payload.parts)))
+
+
+def run_trial(function: Packed, config: Any, search: Search, keeper: Optional[str]) -> Any:
+    """What the function returns on rank 0. `keeper`: its name. Raises what Tune refuses, and what the workers' ends raise."""
     import ray  # type: ignore[import]
     from ray.train._internal.session import get_session  # type: ignore[import]
 
-    global _pool
+    global _lane
     session = get_session()
     node = ray.get_runtime_context().get_node_id()
-    if _pool is None:
-        _pool = Pool(**asked, backend="ray", env=FORKABLE, options={"start_timeout": timeout_s, "grace": GRACE_S})
-        _pool.learn({0: list(modules)}, _pool.base.env)
-    executor = RayExecutor(num_workers=asked["num_workers"], pool=_pool)
     names = ("trial_name", "trial_id", "trial_resources", "trial_dir", "experiment_name")
     facts = {**{name: getattr(session, name) for name in names}, "loaded_checkpoint": session.loaded_checkpoint}
-    reports = _Reports(session, executor)
-    value = None
+    reports = _Reports(session)
+    calls = [function, packed(config, ["config"]), ray.cloudpickle.dumps(facts)]
+    value: Optional[Packed] = None
     try:
-        executor.start()
-        value = executor.run(work, [function, config, ray.cloudpickle.dumps(facts), node], callbacks=[reports.take])[0]
+        its = keeper_on(node, keeper, search.timeout_s) if keeper is not None else None
+        end = run_in(its, search, [*calls, "localhost"], reports) if its is not None else None
+        if end is not None:
+            value = end.get("value")
+            if value is None:
+                raise unpickled(end["error"])
+        else:
+            from ._lanes import Lane
+
+            lane = _lane = _lane or Lane(search, is_on_this_node=False)
+            executor = lane.executor()
+            value = lane.run(executor, [*calls, node], reports.folder, lambda told: executor._answer_loop(0, *reports.take(told)))
     except HvdrayError:
         if reports.refused is None:
             raise
-    finally:
-        executor.shutdown()
     if reports.refused is not None:
         raise reports.refused
-    return value
+    return value.value() if value is not None else None
+
+
+def keeper_on(node: str, name: str, timeout_s: float) -> Any:
+    """None: it has gone, or this trial has workers on other nodes."""
+    import ray
+
+    group = ray.util.get_current_placement_group()
+    nodes = ray.util.placement_group_table(group)["bundles_to_node_id"].values() if group is not None else [node]
+    if set(nodes) != {node}:
+        return None
+    try:
+        keeper = ray.get_actor(name, NAMESPACE)
+        return ray.get(keeper.on.remote(node), timeout=timeout_s) or keeper
+    except (ValueError, ray.exceptions.RayError):
+        return None
+
+
+def run_in(keeper: Any, search: Search, calls: "list[Any]", reports: "_Reports") -> "Optional[dict[str, Any]]":
+    """How the trial has ended in the keeper; None: that is not for it."""
+    import ray
+
+    key, pid = uuid.uuid4().hex, os.getpid()
+    try:
+        told = ray.get(keeper.begin.remote(key, (pid, birth_of(pid)), search, calls, reports.folder))
+        try:
+            while told is not None and "ask" in told:
+                told = ray.get(keeper.go_on.remote(key, *reports.take(told)))
+        finally:  # Tune stops a trial by SystemExit, in reports.take().
+            ray.get(keeper.end.remote(key))
+    except ray.exceptions.RayActorError as error:
+        raise HvdrayError(f"the actor that has the workers of this node's trials has ended: {error}") from None
+    return told
+
+
+def birth_of(pid: int) -> str:
+    """When the process began; empty: there is none. A number alone may be another one's later."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""
+
+
+def pickled(error: Optional[BaseException]) -> "list[bytes]":
+    """Of a keeper, for the trial: with its cause, and so on."""
+    import ray
+
+    chain = []
+    while error is not None:
+        try:
+            content = ray.cloudpickle.dumps(error)
+            pickle.loads(content)
+        except Exception:  # Of the user's class: anything.
+            content = ray.cloudpickle.dumps(HvdrayError(f"{type(error).__name__}: {error}"))
+        chain.append(content)
+        error = error.__cause__
+    return chain
+
+
+def unpickled(chain: "list[bytes]") -> BaseException:
+    errors: list[BaseException] = [pickle.loads(content) for content in chain]
+    for error, cause in zip(errors, errors[1:]):
+        error.__cause__ = cause
+    return errors[0]
 
 
 class _Reports:
     """take() is called on the thread of the trial's function, and there Tune stops a trial by SystemExit, which no one catches."""
 
-    def __init__(self, session: Any, executor: RayExecutor):
+    def __init__(self, session: Any):
         self._session = session
-        self._executor = executor
         self.refused: Optional[Exception] = None
 
-    def take(self, told: "dict[str, Any]") -> None:
-        if told["rank"] != 0:
-            return self._keep(told["rank"], told["metrics"])
+    @property
+    def folder(self) -> str:
+        """Of the trial, on this node."""
+        storage = self._session.storage
+        is_local = type(storage.storage_filesystem).__name__ == "LocalFileSystem"
+        return str(storage.trial_fs_path if is_local else storage.trial_driver_staging_path)
+
+    def take(self, told: "dict[str, Any]") -> "tuple[dict[str, Any], bytes]":
+        """What to answer."""
         answer: dict[str, Any] = {"do": "answer", "ask": told["ask"]}
         try:
-            self._report(told)
+            self._report(*told["report"].value())
         except Exception as error:
             self.refused = error
             answer["refused"] = f"{type(error).__name__}: {error}"
         import ray
 
-        latest = ray.cloudpickle.dumps(self._session.loaded_checkpoint)
-        self._executor._started()._answer_loop(0, answer, latest)
+        return answer, ray.cloudpickle.dumps(self._session.loaded_checkpoint)
 
-    def _report(self, told: "dict[str, Any]") -> None:
-        files = told["files"]
+    def _report(self, metrics: Any, checkpoint: Any, files: "Optional[dict[str, bytes]]") -> None:
         if files is None:
-            return self._session.report(told["metrics"], checkpoint=told["checkpoint"])  # type: ignore[no-any-return]
+            return self._session.report(metrics, checkpoint=checkpoint)  # type: ignore[no-any-return]
         from ray.train import Checkpoint  # type: ignore[import]
 
         with tempfile.TemporaryDirectory() as folder:
             write_files(folder, files)
-            self._session.report(told["metrics"], checkpoint=Checkpoint.from_directory(folder))
-
-    def _keep(self, rank: int, metrics: Any) -> None:
-        """Beside the trial's own, for who looks into it."""
-        storage = self._session.storage
-        is_local = type(storage.storage_filesystem).__name__ == "LocalFileSystem"
-        folder = os.path.join(storage.trial_fs_path if is_local else storage.trial_driver_staging_path, f"worker_{rank}")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "result.json"), "a") as file:
-            file.write(json.dumps(metrics, default=str) + "\n")
+            self._session.report(metrics, checkpoint=Checkpoint.from_directory(folder))
 
 
 # ---- On workers
 
 
-def work(function: Any, config: Any, facts: bytes, trial_node: str) -> Any:
-    """What each worker calls."""
+def work(function: Packed, config: Packed, facts: bytes, trial_node: str) -> "tuple[Optional[Packed], list[str]]":
+    """What each worker calls. Returns what the function has returned, on rank 0, and the installed modules that it has imported."""
     import ray.train._internal.session as sessions  # type: ignore[import]
 
     session = _Session(pickle.loads(facts), trial_node)
     setattr(sessions, "_session", session)
     _take_keywords()
-    sizes, content = function
-    value = loads(sizes, bytearray(content))(config)
+    known = set(sys.modules)
+    value = function.value()(config.value())
     if inspect.isgenerator(value):
         for metrics in value:
             session.report(metrics if isinstance(metrics, dict) else {"_metric": metrics})
-        return None
-    return value if session.rank == 0 else None
+        value = None
+    if _worker.current is not None:
+        _worker.current.leaves_at_once = True
+    return packed(value, ["the result"]) if session.rank == 0 else None, imported(known)
+
+
+def imported(known: "set[str]") -> "list[str]":
+    """The installed modules that are there now, those that import others first; none if they are Python's own."""
+    fresh = set(sys.modules) - known
+    if not any("-packages" + os.sep in str(getattr(sys.modules[name], "__file__", "")) for name in fresh):
+        return []
+    return [name for name in reversed(_worker.installed()) if name in fresh]  # They come to sys.modules when they are whole.
 
 
 class _Session:
@@ -132,15 +229,13 @@ class _Session:
         worker = _worker.current
         if worker is None:
             raise RuntimeError("a report of a process that is no worker")
-        self._asked += 1
-        told: dict[str, Any] = {"ask": self._asked, "rank": self.rank, "metrics": metrics, "checkpoint": None, "files": None}
         if self.rank != 0:
-            return worker.log(told)
+            return worker.log({"rank": self.rank, "line": json.dumps(metrics, default=str)})
+        files = None
         if checkpoint is not None and self._is_here(checkpoint):
-            told["files"] = read_files(checkpoint.path)
-        else:
-            told["checkpoint"] = checkpoint
-        worker.log(told)
+            files, checkpoint = read_files(checkpoint.path), None
+        self._asked += 1
+        worker.log({"rank": 0, "ask": self._asked, "report": packed((metrics, checkpoint, files), ["metrics", "checkpoint"])})
         answer, content = worker.hear()
         while answer["ask"] != self._asked:  # One may be for a report that was interrupted.
             answer, content = worker.hear()
@@ -194,3 +289,39 @@ def write_files(folder: str, files: "dict[str, bytes]") -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
             file.write(content)
+
+
+# ---- Beside the trial's own files
+
+
+class WorkerFiles:
+    """`worker_<rank>/` of the trial's folder: what ranks but 0 report, and what all print."""
+
+    def __init__(self, folder: str):
+        self._folder = folder
+        self._files: dict[str, Any] = {}
+
+    def keep_report(self, told: "dict[str, Any]") -> None:
+        self._write(told["rank"], "result.json", told["line"].encode() + b"\n")
+
+    def keep_output(self, line: bytes) -> None:
+        """`line`: as hvdray shows it."""
+        found = _OF_RANK.match(line)
+        if found:
+            self._write(int(found[1]), found[2].decode(), line[found.end() :])
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _write(self, rank: int, name: str, what: bytes) -> None:
+        path = os.path.join(self._folder, f"worker_{rank}", name)
+        with contextlib.suppress(OSError):  # A full disk is the trial's own to tell.
+            if path not in self._files:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                self._files[path] = open(path, "ab", buffering=0)
+            self._files[path].write(what)
+
+
+_OF_RANK = re.compile(rb"\[(\d+)\]<(stdout|stderr)>:")

@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import io
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,7 @@ try:
     import ray  # type: ignore[import]
     from ray.train._internal.utils import count_required_parameters  # type: ignore[import]
     from ray.tune import PlacementGroupFactory, with_resources  # type: ignore[import]
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # type: ignore[import]
 except ImportError as missing:
     check_ray("hvdray.ray.tune", missing)
     raise
@@ -78,13 +80,13 @@ def DistributedTrainableCreator(
         "use_gpu": bool(use_gpu),
         "gpus_per_worker": each.get("GPU"),
     }
-    package = Package(func)
+    package = Package(func, has_keeper=not use_gpu and num_hosts in (None, 1))
 
     def trainable(config: "dict[str, Any]") -> Any:
-        package.open()
-        from hvdray.ray._trial import run_trial
+        package.files.open()
+        from hvdray.ray._trial import Packed, Search, run_trial
 
-        return run_trial(package.function, config, asked, timeout_s, package.modules)
+        return run_trial(Packed(*package.function), config, Search(asked, timeout_s, package.modules), package.keeper)
 
     trainable.__name__ = trainable.__qualname__ = getattr(func, "__name__", "trainable")
     # The trial itself needs nothing: Ray drops the empty bundle, and its actor is in the first worker's.
@@ -99,27 +101,48 @@ def _one_of(**named: Any) -> Any:
 
 
 class Package:
-    """The user's function, pickled for workers, and hvdray as `pip install --target` would put it into a folder. In the driver, made when
-    Ray pickles the trainable; in a trial, opened."""
+    """The user's function, pickled for workers, and what trials need besides. In the driver, made when Ray pickles the trainable."""
 
-    def __init__(self, function: Any):
+    def __init__(self, function: Any, has_keeper: bool):
         self.function = function
         self.modules = modules_of(function)
-        self._content: Any = b""
-        self._digest = ""
+        self.files: Any = None
+        self.keeper: Optional[str] = None  # its name
+        self._has_keeper = has_keeper
+        self._cluster = ""
+        self._handle: Any = None  # As long as the driver has it, and lives, the keeper does.
 
     def __getstate__(self) -> "dict[str, Any]":
         if isinstance(self.function, tuple):  # in a trial
             return self.__dict__
         from .._payload import dumps
 
-        if not self._digest:
-            content = packed()
-            self._digest = hashlib.sha256(content).hexdigest()[:16]
-            self._content = ray.put(content) if ray.is_initialized() else content
+        self._prepare()
         payload = dumps(self.function, ["func"])
         function = (payload.sizes, b"".join(bytes(part) for part in payload.parts))
-        return {"function": function, "modules": self.modules, "_content": self._content, "_digest": self._digest}
+        return {"function": function, "modules": self.modules, "files": self.files, "keeper": self.keeper}
+
+    def _prepare(self) -> None:
+        """Once for each cluster that the driver is in."""
+        from ._trial import NAMESPACE
+
+        here = ray._private.worker._global_node if ray.is_initialized() else None  # None also through Ray Client
+        cluster = f"{here.session_name} {ray.get_runtime_context().get_job_id()}" if here is not None else ""
+        if self.files is not None and cluster == self._cluster:
+            return
+        self._cluster, self.files, self.keeper, self._handle = cluster, Files(packed()), None, None
+        if self._has_keeper and cluster:
+            self.keeper = f"hvdray-{secrets.token_hex(8)}"
+            node = ray.get_runtime_context().get_node_id()
+            self._handle = start_keeper(self.files, node, name=self.keeper, namespace=NAMESPACE)
+
+
+class Files:
+    """hvdray as `pip install --target` would put it into a folder."""
+
+    def __init__(self, content: bytes):
+        self._digest = hashlib.sha256(content).hexdigest()[:16]
+        self._content: Any = ray.put(content) if ray.is_initialized() else content
 
     def open(self) -> None:
         """So that this process can import hvdray, and start it."""
@@ -133,17 +156,53 @@ class Package:
         os.environ["HVDRAY_BINARY"] = os.path.join(folder, "bin", "hvdray")
 
 
+class Keeper:
+    """An actor that takes nothing: in it, the workers of a search's trials on its node stay warm from one trial to the next. It ends with
+    the driver, and they with it."""
+
+    def __init__(self, files: Files):
+        files.open()
+        from hvdray.ray._lanes import Lanes
+
+        self._files, self._lanes = files, Lanes()
+        self._others: "dict[str, Any]" = {}
+
+    async def on(self, node: str) -> Any:
+        """The keeper of that node; None: this one is."""
+        if node == ray.get_runtime_context().get_node_id():
+            return None
+        if node not in self._others:
+            self._others[node] = start_keeper(self._files, node)
+        return self._others[node]
+
+    async def begin(self, *what: Any) -> Any:
+        return await self._lanes.begin(*what)
+
+    async def go_on(self, *what: Any) -> Any:
+        return await self._lanes.go_on(*what)
+
+    async def end(self, key: str) -> None:
+        await self._lanes.end(key)
+
+
+def start_keeper(files: Files, node: str, **name: str) -> Any:
+    """On that node. Its workers are not as nice as Ray's: nor are those of other jobs of hvdray."""
+    place = NodeAffinitySchedulingStrategy(node, soft=False)
+    plain = {"env_vars": {"RAY_worker_niceness": "0"}}
+    return ray.remote(Keeper).options(num_cpus=0, runtime_env=plain, scheduling_strategy=place, **name).remote(files)
+
+
 def modules_of(function: Any) -> "list[str]":
-    """Installed ones that it imports, or knows by a global name, if Horovod is among them: workers can import them before they have a
-    rank. Else none: the first trial will tell."""
+    """Ray's, and installed ones that the function imports, or knows by a global name: workers can import them before they have a
+    rank. What else it imports, the first trial tells."""
     function = inspect.unwrap(function)
     code, known = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    names = {"ray.tune"}
+    names: "set[str]" = set()
     for each in all_code(code) if isinstance(code, CodeType) else ():
         names.update(what.argval for what in dis.get_instructions(each) if what.opname == "IMPORT_NAME")
         names.update(known[name].__name__ for name in each.co_names if isinstance(known.get(name), ModuleType))
     names = {name for name in names if is_installed(name.partition(".")[0])}
-    return sorted(names) if any(name.partition(".")[0] == "horovod" for name in names) else []
+    return ["ray.tune", *sorted(names)]
 
 
 def all_code(code: CodeType) -> "Iterator[CodeType]":
