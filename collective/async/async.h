@@ -25,6 +25,9 @@
 // Threads: any, at any time, unless said otherwise. A child of fork() has none of it: its calls
 // return 101 ("not initialized in this process"), hvdray_async_free() there does nothing.
 //
+// A rank that lets others wait longer than HOROVOD_STALL_CHECK_TIME_SECONDS says so in the record
+// that hvdray keeps of its error (TORCHELASTIC_ERROR_FILE), as long as it does.
+//
 // Variables, read by hvdray_async_init(): those of hvdray_init(); HOROVOD_LOCAL_RANK, _LOCAL_SIZE,
 // _CROSS_RANK, _CROSS_SIZE; HOROVOD_FUSION_THRESHOLD (bytes, default 64 MiB),
 // HOROVOD_DISABLE_GROUP_FUSION, HOROVOD_CYCLE_TIME (ms; default: operations begin at once),
@@ -156,6 +159,9 @@ int hvdray_async_init(const char* name, hvdray_async** async);
 // Ends all operations in flight, of peers too, with 401, and the library's thread. Handles can
 // still be read. Blocks shortly. Again: nothing.
 void hvdray_async_shutdown(hvdray_async* async);
+// As shutdown; the others' errors have `why` between this rank and "has shut down": "raised
+// ValueError: the batch is empty".
+void hvdray_async_shutdown_because(hvdray_async* async, const char* why);
 // Shuts down and frees. No other call runs, or comes later. NULL is a no-op.
 void hvdray_async_free(hvdray_async* async);
 

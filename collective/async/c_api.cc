@@ -74,7 +74,9 @@ int hvdray_async_init(const char* name, hvdray_async** async) {
     HVDRAY_ASSIGN_OR_RETURN(const hvdray::AsyncSettings settings,
                             hvdray::AsyncSettingsFrom(environment));
     auto made = std::make_unique<hvdray_async>();
-    HVDRAY_ASSIGN_OR_RETURN(made->core, hvdray::AsyncCore::Make(std::move(options), settings));
+    HVDRAY_ASSIGN_OR_RETURN(
+        made->core, hvdray::AsyncCore::Make(std::move(options), settings,
+                                            environment.GetOr("TORCHELASTIC_ERROR_FILE", "")));
     made->place = hvdray::PlaceFrom(environment, *made->core);
     const std::string timeline = environment.GetOr("HOROVOD_TIMELINE", "");
     if (!timeline.empty() && timeline != "DYNAMIC" && made->place.rank == 0) {
@@ -89,6 +91,10 @@ int hvdray_async_init(const char* name, hvdray_async** async) {
 
 void hvdray_async_shutdown(hvdray_async* async) {
   if (hvdray::CheckHere(async).ok()) async->core->Shutdown();
+}
+
+void hvdray_async_shutdown_because(hvdray_async* async, const char* why) {
+  if (hvdray::CheckHere(async).ok()) async->core->Shutdown(why != nullptr ? why : "");
 }
 
 void hvdray_async_free(hvdray_async* async) {

@@ -20,6 +20,7 @@ namespace {
 
 // Others may be in a long operation; then they come. One that is stopped does not.
 constexpr std::chrono::seconds kLongestFarewell{5};
+
 // A peer may be in an operation of others, or wait for a program's lock, for any time. One that
 // dies is noticed.
 constexpr Duration kNoLimit = std::chrono::hours(24 * 365 * 50);
@@ -108,17 +109,18 @@ Result<AsyncSettings> AsyncSettingsFrom(const Environment& environment) {
   return settings;
 }
 
-AsyncCore::AsyncCore(CommunicatorOptions options, AsyncSettings settings)
-    : options_(std::move(options)), settings_(settings) {}
+AsyncCore::AsyncCore(CommunicatorOptions options, AsyncSettings settings, std::string error_file)
+    : options_(std::move(options)), settings_(settings), stall_(std::move(error_file)) {}
 
 Result<std::unique_ptr<AsyncCore>> AsyncCore::Make(CommunicatorOptions options,
-                                                   AsyncSettings settings) {
+                                                   AsyncSettings settings, std::string error_file) {
   // Memory of devices is the program's affair: here it is the host's.
   if (options.backend == Backend::kNccl) options.backend = Backend::kAuto;
   options.operation_timeout = kNoLimit;
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, MakeCommunicator(options));
   HVDRAY_RETURN_IF_ERROR(all->Broadcast(&settings, sizeof settings, DataType::kUint8, 0));
-  std::unique_ptr<AsyncCore> core(new AsyncCore(std::move(options), settings));
+  std::unique_ptr<AsyncCore> core(
+      new AsyncCore(std::move(options), settings, std::move(error_file)));
   HVDRAY_ASSIGN_OR_RETURN(core->rounds_, Rounds::Make(core->options_, *all));
   core->executor_ =
       std::make_unique<Executor>(core->options_, std::move(all), core->table_, core->timeline_);
@@ -174,10 +176,10 @@ Status AsyncCore::Submit(std::span<const hvdray_request> requests, int64_t* hand
   return {};
 }
 
-void AsyncCore::Shutdown() {
+void AsyncCore::Shutdown(const std::string& why) {
   const std::lock_guard once(shutdown_mutex_);
   if (!thread_.joinable()) return;
-  rounds_->Ring(table_.Close({ErrorCode::kAborted, "it has been shut down"}));
+  rounds_->Ring(table_.Close({ErrorCode::kAborted, "it has been shut down"}, why));
   {
     std::unique_lock lock(mutex_);
     if (!ended_.wait_for(lock, kLongestFarewell, [this] { return has_ended_; })) {
@@ -242,11 +244,16 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
   timeline_.Cycle();
   HVDRAY_ASSIGN_OR_RETURN(
       const std::vector<std::string> messages,
-      rounds_->Exchange(round,
-                        negotiator_->MessageOf(drained.requests, drained.is_closed, has_stalled)));
+      rounds_->Exchange(round, negotiator_->MessageOf(drained.requests, drained.is_closed,
+                                                      has_stalled, drained.why)));
   const std::vector<std::string_view> views(messages.begin(), messages.end());
   HVDRAY_ASSIGN_OR_RETURN(const Plan plan,
                           negotiator_->Round(views, std::chrono::steady_clock::now()));
+  if (plan.end.code() == ErrorCode::kDeadlineExceeded) {
+    RecordStall(TimePoint::max(), Duration(settings_.stall_shutdown_ns));
+  } else if (stall_.is_written()) {
+    RecordStall(std::chrono::steady_clock::now(), Duration(settings_.stall_ns));
+  }
   timeline_.Flush();  // who has come is to be seen while others are waited for
   for (const Batch& batch : plan.batches) HVDRAY_RETURN_IF_ERROR(executor_->Run(batch));
   has_left_ = !plan.end.ok();
@@ -262,6 +269,19 @@ TimePoint AsyncCore::NextCheck() const {
   if (warn > Duration::zero()) next = std::max(oldest, last_warning_) + warn;
   if (end > Duration::zero()) next = std::min(next, oldest + end);
   return next;
+}
+
+// Keeps what others have waited for so long, as this rank has not submitted it.
+void AsyncCore::RecordStall(TimePoint now, Duration longest) {
+  std::vector<std::string> names;
+  for (WaitingOperation& operation : negotiator_->Waiting()) {
+    const std::vector<int>& missing = operation.missing;
+    if (operation.since <= now - longest &&
+        std::find(missing.begin(), missing.end(), options_.rank) != missing.end()) {
+      names.push_back(std::move(operation.name));
+    }
+  }
+  stall_.Keep(names, longest);
 }
 
 // Warns of what has waited too long; whether it is to end all.
@@ -284,6 +304,7 @@ bool AsyncCore::HasStalled(TimePoint now) {
       text += fmt::format(" {}: [{}]", rank, fmt::join(names, ", "));
     }
     if (options_.rank == 0) LogMessage(LogLevel::kWarning, "stalled", text);
+    RecordStall(now, warn);
   }
   return end > Duration::zero() && negotiator_->OldestSince() + end <= now;
 }

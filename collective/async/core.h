@@ -23,6 +23,7 @@
 #include "collective/async/negotiator.h"
 #include "collective/async/operation_table.h"
 #include "collective/async/rounds.h"
+#include "collective/async/stall_record.h"
 #include "collective/async/timeline.h"
 #include "collective/communicator.h"
 
@@ -45,16 +46,19 @@ Result<AsyncSettings> AsyncSettingsFrom(const Environment& environment);
 class AsyncCore {
  public:
   /// Meets all ranks. Blocks. Errors: as MakeCommunicator().
+  /// `error_file`: as StallRecord has it.
   static Result<std::unique_ptr<AsyncCore>> Make(CommunicatorOptions options,
-                                                 AsyncSettings settings);
+                                                 AsyncSettings settings,
+                                                 std::string error_file = {});
   ~AsyncCore() { Shutdown(); }
   AsyncCore(const AsyncCore&) = delete;
   AsyncCore& operator=(const AsyncCore&) = delete;
 
   /// As hvdray_async_submit().
   Status Submit(std::span<const hvdray_request> requests, int64_t* handles);
-  /// Leaves with all ranks; those that do not come within a few seconds are left.
-  void Shutdown();
+  /// Leaves with all ranks; those that do not come within a few seconds are left. `why`: for their
+  /// errors.
+  void Shutdown(const std::string& why = {});
 
   OperationTable& table() { return table_; }
   Timeline& timeline() { return timeline_; }
@@ -65,12 +69,13 @@ class AsyncCore {
   bool IsHere() const { return ::getpid() == pid_; }
 
  private:
-  AsyncCore(CommunicatorOptions options, AsyncSettings settings);
+  AsyncCore(CommunicatorOptions options, AsyncSettings settings, std::string error_file);
   void Run();
   Status Loop();
   Status WhyEnded(uint32_t round, Status status);
   Status RunRound(uint32_t round, bool has_stalled);
   bool HasStalled(TimePoint now);
+  void RecordStall(TimePoint now, Duration longest);
   TimePoint NextCheck() const;
 
   const CommunicatorOptions options_;
@@ -83,6 +88,7 @@ class AsyncCore {
   // Of the thread.
   std::unique_ptr<Negotiator> negotiator_;
   TimePoint last_warning_{};
+  StallRecord stall_;
   bool has_left_ = false;  ///< With all ranks, after a plan.
 
   std::mutex mutex_;

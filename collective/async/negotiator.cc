@@ -8,6 +8,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/text.h"
 #include "collective/async/agreement.h"
 
 namespace hvdray {
@@ -80,9 +81,10 @@ void Negotiator::Insert(int id, std::vector<int> ranks) {
 }
 
 std::string Negotiator::MessageOf(std::span<const std::string> requests, bool is_leaving,
-                                  bool has_stalled) const {
+                                  bool has_stalled, std::string_view why) const {
   RoundMessage message;
   message.is_leaving = is_leaving;
+  message.why = why;
   message.has_stalled = has_stalled;
   for (const std::string& request : requests) {
     const auto number = own_numbers_.find(request);
@@ -105,10 +107,12 @@ Result<Plan> Negotiator::Round(std::span<const std::string_view> messages, TimeP
     HVDRAY_RETURN_IF_ERROR(Take(rank, message, now));
     if (!plan.end.ok()) continue;
     if (message.is_leaving) {
-      plan.end = Status(ErrorCode::kAborted, fmt::format("rank {} has shut down", rank));
+      plan.end = Status(ErrorCode::kAborted, message.why.empty()
+                                                 ? fmt::format("rank {} has shut down", rank)
+                                                 : fmt::format("rank {} {}, and has shut down",
+                                                               rank, ShownText(message.why, 300)));
     } else if (message.has_stalled) {
-      plan.end = Status(ErrorCode::kDeadlineExceeded,
-                        "operations waited too long for ranks that never submitted them");
+      plan.end = Status(ErrorCode::kDeadlineExceeded, LongestWait());
     }
   }
   std::vector<PlannedOperation> ready = std::exchange(refused_, {});
@@ -382,6 +386,15 @@ void Negotiator::FinishJoins(std::vector<PlannedOperation>& ready) {
     set->joined.assign(set->ranks.size(), nullptr);
     set->joined_count = 0;
   }
+}
+
+// For the error that ends all.
+std::string Negotiator::LongestWait() const {
+  const std::vector<WaitingOperation> waiting = Waiting();
+  if (waiting.empty() || waiting.front().missing.empty()) return "operations waited too long";
+  const WaitingOperation& first = waiting.front();
+  return fmt::format("{} waited too long for {} {}, which never submitted it", first.name,
+                     first.missing.size() == 1 ? "rank" : "ranks", fmt::join(first.missing, ", "));
 }
 
 std::vector<WaitingOperation> Negotiator::Waiting() const {

@@ -38,9 +38,9 @@ class Negotiator {
   ~Negotiator();
 
   /// This rank's message for the next round. A name is submitted once until a plan has it.
-  /// requests: encoded.
-  std::string MessageOf(std::span<const std::string> requests, bool is_leaving,
-                        bool has_stalled) const;
+  /// requests: encoded. why: it leaves.
+  std::string MessageOf(std::span<const std::string> requests, bool is_leaving, bool has_stalled,
+                        std::string_view why = {}) const;
 
   /// messages: of all ranks, in order. now: for Waiting() only. Errors: kAborted when a rank has
   /// sent what none can: all must end.
@@ -70,6 +70,7 @@ class Negotiator {
   void Refuse(const std::shared_ptr<const Entry>& entry);
   Status Put(int rank, std::shared_ptr<const Entry> entry, TimePoint now);
   bool IsReady(const Slot& slot) const;
+  std::string LongestWait() const;
   void Check(Slot& slot);
   void FailWithGroups();
   void CollectReady(std::vector<PlannedOperation>& ready);

@@ -68,7 +68,7 @@ OperationTable::Drained OperationTable::Drain(uint32_t round) {
   is_urgent_ = !closed_.ok();
   // One that has nothing this time may only have come late.
   usual_burst_ = queue_.empty() ? usual_burst_ / 2 : queue_.size();
-  return {std::exchange(queue_, {}), !closed_.ok()};
+  return {std::exchange(queue_, {}), !closed_.ok(), why_};
 }
 
 LocalOperationPtr OperationTable::Find(int process_set, const std::string& name) {
@@ -89,9 +89,12 @@ void OperationTable::Finish(std::span<const LocalOperationPtr> operations, const
   if (is_awaited) done_.notify_all();
 }
 
-uint32_t OperationTable::Close(const Status& status) {
+uint32_t OperationTable::Close(const Status& status, std::string why) {
   const std::lock_guard lock(mutex_);
-  if (closed_.ok()) closed_ = status;
+  if (closed_.ok()) {
+    closed_ = status;
+    why_ = std::move(why);
+  }
   is_urgent_ = true;
   burst_.notify_one();
   return drained_round_ + 1;

@@ -53,6 +53,7 @@ class OperationTable {
   struct Drained {
     std::vector<std::string> requests;  ///< Encoded.
     bool is_closed = false;
+    std::string why;  ///< As Close() has it.
   };
 
   /// pause: AwaitBurst() takes a program that adds nothing for so long to be done.
@@ -73,7 +74,8 @@ class OperationTable {
   void Finish(std::span<const LocalOperationPtr> operations, const Status& status);
 
   /// Nothing is added any more: Add() returns `status`. Returns the round that knows of it.
-  uint32_t Close(const Status& status);
+  /// `why`: for the other ranks.
+  uint32_t Close(const Status& status, std::string why);
   /// Closes, and ends all that is in flight.
   void EndAll(const Status& status);
   Status CheckOpen() const;
@@ -105,6 +107,7 @@ class OperationTable {
   size_t usual_burst_ = 0;     ///< What rounds take along of late.
   uint32_t drained_round_ = 0;
   Status closed_;
+  std::string why_;
 };
 
 }  // namespace hvdray

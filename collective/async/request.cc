@@ -11,7 +11,7 @@ namespace hvdray {
 namespace {
 
 // Raised with each change of what follows.
-constexpr uint32_t kRoundVersion = 1;
+constexpr uint32_t kRoundVersion = 2;
 constexpr uint8_t kLeaving = 1;
 constexpr uint8_t kStalled = 2;
 
@@ -169,7 +169,7 @@ std::string Encode(const RoundMessage& message) {
     Append(bytes, &size, 1);
     bytes += request;
   }
-  return bytes;
+  return bytes.append(message.why);
 }
 
 Result<RoundMessage> DecodeMessage(std::string_view bytes) {
@@ -190,6 +190,7 @@ Result<RoundMessage> DecodeMessage(std::string_view bytes) {
     message.fresh.push_back(bytes.substr(0, size));
     bytes.remove_prefix(size);
   }
+  message.why = bytes;
   return message;
 }
 

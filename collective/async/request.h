@@ -69,6 +69,7 @@ Result<Request> DecodeRequest(std::string_view bytes);
 /// What one rank brings to a round. Views are of the message.
 struct RoundMessage {
   bool is_leaving = false;              ///< It shuts down.
+  std::string_view why;                 ///< Then: "raised ValueError: …"; may be empty.
   bool has_stalled = false;             ///< It has waited too long for the others.
   std::vector<uint64_t> known;          ///< Bits: numbers of requests that the others know.
   std::vector<std::string_view> fresh;  ///< Encoded requests that they don't.

@@ -28,6 +28,10 @@ struct LastError {
 /// Without any of these `text` stays empty, and only the last lines may blame a peer.
 LastError ReadLastError(std::span<const std::string> lines);
 
+/// What a rank's record begins with that let others wait (collective/async/stall_record.cc); a verb
+/// phrase follows: "never submitted allreduce.w, for which others waited 60 s".
+inline constexpr std::string_view kStallRecord = "stalled: ";
+
 /// The same for a recorded error message (TORCHELASTIC_ERROR_FILE).
 LastError ReadRecordedError(std::string_view message);
 

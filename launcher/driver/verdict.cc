@@ -73,6 +73,9 @@ int ExitCodeOf(const WorkerRecord& worker) {
 }
 
 std::string DescribeFailure(const WorkerRecord& worker) {
+  if (worker.error.text.starts_with(kStallRecord)) {
+    return worker.error.text.substr(kStallRecord.size());
+  }
   if (!WasStoppedAfterError(worker)) return Describe(worker.status.value());
   return fmt::format("failed ({}) and was stopped while it ended", worker.error.text);
 }
@@ -192,6 +195,19 @@ std::vector<Suspect> SuspectsOf(std::span<const WorkerRecord> workers) {
   return suspects;
 }
 
+bool HasStalled(const Suspect& suspect) {
+  return suspect.worker->error.text.starts_with(kStallRecord);
+}
+
+// One that others waited for may just have been slow: it is suspected where nobody has an error of
+// its own.
+void DropSlowOnes(std::vector<Suspect>& suspects) {
+  const bool has_other = std::any_of(suspects.begin(), suspects.end(), [](const Suspect& one) {
+    return one.is_own && !HasStalled(one);
+  });
+  if (has_other) std::erase_if(suspects, HasStalled);
+}
+
 const Suspect* Earliest(std::span<const Suspect> suspects, bool is_own, int preferred = -1) {
   const Suspect* first = nullptr;
   for (const Suspect& one : suspects) {
@@ -263,7 +279,8 @@ bool IsPlainCrash(const WorkerRecord& worker) {
 }
 
 Culprit FindCulprit(std::span<const WorkerRecord> workers, int preferred) {
-  const std::vector<Suspect> suspects = SuspectsOf(workers);
+  std::vector<Suspect> suspects = SuspectsOf(workers);
+  DropSlowOnes(suspects);
   const Suspect* first = Earliest(suspects, /*is_own=*/true, preferred);
   Culprit culprit{.index = -1, .is_own = first != nullptr, .is_certain = first != nullptr};
   if (first == nullptr) first = Earliest(suspects, /*is_own=*/false, preferred);

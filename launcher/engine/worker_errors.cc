@@ -32,7 +32,9 @@ void WorkerErrors::Clear() {
 void WorkerErrors::Tell(const JobOutput& output, int worker, std::optional<Duration> age) {
   LastError error = output.ErrorOf(worker);
   const auto recorded = recorded_.find(worker);
-  if (error.text.empty() && recorded != recorded_.end()) {
+  // What a rank that hung prints while it is stopped says nothing.
+  if (recorded != recorded_.end() &&
+      (error.text.empty() || recorded->second.starts_with(kStallRecord))) {
     error = ReadRecordedError(recorded->second);
   }
   LastError& known = told_[worker];

@@ -223,6 +223,10 @@ void AddOthers(const Verdict& verdict, const ClosingStyle& style, std::vector<st
         break;
     }
   }
+  for (const WorkerRecord& worker : verdict.workers) {
+    if (verdict.first_failure.has_value() || !worker.error.text.starts_with(kStallRecord)) continue;
+    lines.push_back(fmt::format("hvdray: {} {}", NameOf(worker), DescribeFailure(worker)));
+  }
   for (const auto& [how, ranks] : failed) {
     lines.push_back(fmt::format("hvdray: {} failed too: {}", RanksText(ranks), how));
   }

@@ -4,6 +4,9 @@
     async_program.py LIBRARY values          reduces, gathers, and says what came out
     async_program.py LIBRARY die PHASE       rank VICTIM is killed in that phase; the others say how their operation ended
     async_program.py LIBRARY generations N   as many lives in one process
+    async_program.py LIBRARY stall HOW       the last rank "never" submits, or "late"
+    async_program.py LIBRARY late SECONDS    the last rank allocates its result after so long
+    async_program.py LIBRARY forever         reduces until an error ends it
     async_program.py LIBRARY end HOW         ends without leaving, by that signal or an exception, while an operation waits"""
 
 import ctypes
@@ -27,6 +30,10 @@ class Request(ctypes.Structure):
         ("input", ctypes.c_void_p), ("output", ctypes.c_void_p), ("splits", ctypes.POINTER(ctypes.c_int64)),
         ("split_count", ctypes.c_size_t), ("ranks", ctypes.POINTER(ctypes.c_int)), ("rank_count", ctypes.c_size_t),
         ("sequence", ctypes.c_int64), ("context", ctypes.c_void_p), ("allocate", ALLOCATE), ("run", RUN)]
+
+
+class HorovodInternalError(RuntimeError):
+    """As hvdray.torch has it."""
 
 
 class Rank:
@@ -79,6 +86,19 @@ class Rank:
         self.check(self.wait(handle))
         return list(result) if kind in (ALLREDUCE, BROADCAST) else list(result[0])
 
+    def group(self, name, counts):
+        """Sums ones, in place; the distinct results of each."""
+        buffers = [(ctypes.c_float * count)(*([1.0] * count)) for count in counts]
+        shapes = [(ctypes.c_int64 * 1)(count) for count in counts]
+        requests = (Request * len(counts))(*(
+            Request(name=f"{name}.{i}".encode(), type=FLOAT32, device=-1, prescale=1, postscale=1, dimensions=1, shape=shapes[i],
+                    input=ctypes.addressof(buffer), output=ctypes.addressof(buffer)) for i, buffer in enumerate(buffers)))
+        handles = (ctypes.c_int64 * len(counts))()
+        self.check(self.library.hvdray_async_submit(self.async_, requests, ctypes.c_size_t(len(counts)), handles))
+        for handle in handles:
+            self.check(self.library.hvdray_async_wait(self.async_, ctypes.c_int64(handle)))
+        return [set(buffer) for buffer in buffers]
+
     def close(self):
         self.library.hvdray_async_free(self.async_)
 
@@ -97,6 +117,10 @@ def values(library):
     assert rank.run(BROADCAST, "broadcast", [rank.rank], root=size - 1) == [size - 1]
     assert rank.run(ALLTOALL, "exchange", list(range(size))) == [rank.rank] * size
     rank.check(rank.wait(rank.begin(BARRIER, "barrier", [])[0]))
+    assert rank.group("group", [1, 70_000]) == [{size}, {size}]
+    for step in range(rank.rank):  # those that have joined add zeros
+        assert rank.run(ALLREDUCE, f"some {step}", [1.0]) == [size - 1 - step]
+    rank.check(rank.wait(rank.begin(JOIN, "join", [])[0]))
     assert rank.run(REDUCESCATTER, "scatter", [1] * (size + 1)) == [size] * (2 if rank.rank == 0 else 1)
     rank.close()
     print("values are right", flush=True)
@@ -171,5 +195,36 @@ def end(library, how):
     rank.run(ALLREDUCE, "never", [1.0])
 
 
+def forever(library):
+    rank = Rank(library)
+    for step in range(1 << 30):
+        rank.run(ALLREDUCE, "step", [1.0] * 1000)
+        if step == 10:
+            print("ten steps", flush=True)
+
+
+def late(library, seconds):
+    """The last rank's program is slow to say where a result goes, as one that waits for a lock."""
+    rank = Rank(library)
+    size = int(os.environ["HOROVOD_SIZE"])
+    waits = (lambda: time.sleep(float(seconds))) if rank.rank == size - 1 else None
+    assert rank.run(ALLGATHER, "late", [rank.rank], allocate=waits) == list(range(size))
+    print("they waited", flush=True)
+
+
+def stall(library, how):
+    """The last rank never comes, or once its record says that others wait for it."""
+    rank = Rank(library)
+    record = pathlib.Path(os.environ["TORCHELASTIC_ERROR_FILE"])
+    if rank.rank == int(os.environ["HOROVOD_SIZE"]) - 1:
+        while how == "never" or "never submitted lonely" not in record.read_text():
+            time.sleep(0.01)
+    if rank.wait(rank.begin(ALLREDUCE, "lonely", [1.0])[0]) != 0:
+        raise HorovodInternalError(rank.error())
+    rank.run(ALLREDUCE, "after it", [1.0])
+    assert record.read_text() == ""
+    print("it came", flush=True)
+
+
 if __name__ == "__main__":
-    {"values": values, "die": die, "generations": generations, "end": end}[sys.argv[2]](sys.argv[1], *sys.argv[3:])
+    {"values": values, "die": die, "generations": generations, "end": end, "stall": stall, "late": late, "forever": forever}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -2,6 +2,7 @@
 """Operations that meet by name, in processes under `hvdray run`: async_program.py does the work through the C interface."""
 
 import json
+import os
 import pathlib
 import re
 import signal
@@ -14,10 +15,27 @@ from collective_ranks import NOTICED_MS
 PROGRAM = pathlib.Path(__file__).with_name("async_program.py")
 
 
-def go(hvdray, np, *words, **variables):
-    library = hvdray.bin_dir.parent / "collective" / "libhvdray.so.0"
-    options = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
-    return hvdray.go("-np", np, *options, "--", sys.executable, PROGRAM, library, *words, timeout=120)
+def library_of(hvdray):
+    return hvdray.bin_dir.parent / "collective" / "libhvdray.so.0"
+
+
+def assert_all_name_the_dead(result, size, victim):
+    """What `die` says of each survivor."""
+    for rank in set(range(size)) - {victim}:
+        line = re.search(rf"rank {rank}: after (\d+) ms: (\d+): (.*)", result)
+        assert line, result
+        assert int(line[1]) < NOTICED_MS, line[0]
+        assert line[2] == "401", line[0]
+        assert f"rank {victim} of {size} has died" in line[3], line[0]
+
+
+def words_of(hvdray, np, *words, options=(), **variables):
+    options = [*options, *(word for name, value in variables.items() for word in ("-x", f"{name}={value}"))]
+    return ["-np", np, *options, "--", sys.executable, PROGRAM, library_of(hvdray), *words]
+
+
+def go(hvdray, *words, **options):
+    return hvdray.go(*words_of(hvdray, *words, **options), timeout=120)
 
 
 @pytest.mark.parametrize("backend,np", [("auto", 1), ("auto", 2), ("auto", 4), ("gloo", 3), ("hierarchical", 3)])
@@ -44,15 +62,44 @@ def test_the_timeline_is_whole_whatever_ends_the_process(hvdray, tmp_path, how):
     assert any(event.get("name") == "NEGOTIATE_ALLREDUCE" for event in events)
 
 
+@pytest.mark.parametrize("ended_by", ["stall", "user"])
+def test_a_rank_that_never_submits_is_in_the_verdict(hvdray, tmp_path, ended_by):
+    shutdown = {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": 2} if ended_by == "stall" else {}
+    job = hvdray.start("run", *words_of(hvdray, 3, "stall", "never", options=["--report", tmp_path / "report.json"],
+                                 HOROVOD_STALL_CHECK_TIME_SECONDS=1, **shutdown))
+    if ended_by == "user":
+        warnings = 0
+        while warnings < 2:  # by the second one the rank knows, too
+            warnings += b"Missing ranks: 2: [lonely]" in job.process.stderr.readline()
+        os.kill(job.pid, signal.SIGTERM)
+    result = job.wait(timeout=120)
+    assert result.code == (1 if ended_by == "stall" else 143), result.errors
+    said = "never submitted lonely, for which others waited"
+    assert f"rank 2 on host localhost {said}" in result.errors
+    assert "rank 0 on host" not in result.errors and "rank 1 on host" not in result.errors
+    workers = json.loads((tmp_path / "report.json").read_text())["workers"]
+    assert [said in worker["error"] for worker in workers] == [False, False, True]
+    if ended_by == "stall":
+        assert "lonely waited too long for rank 2, which never submitted it" in result.errors
+
+
+@pytest.mark.parametrize("backend", ["auto", "gloo", "hierarchical"])
+def test_a_slow_allocation_outlasts_the_timeout_of_the_meeting(hvdray, backend):
+    result = go(hvdray, 3, "late", 7, options=["--gloo-timeout-seconds", "5"], HVDRAY_COLLECTIVE=backend)
+    assert result.code == 0, result.errors
+    assert result.text.count("they waited") == 3
+
+
+def test_a_rank_that_is_late_leaves_no_record(hvdray):
+    result = go(hvdray, 2, "stall", "late", HOROVOD_STALL_CHECK_TIME_SECONDS=1)
+    assert result.code == 0, result.errors
+    assert result.text.count("it came") == 2
+
+
 @pytest.mark.parametrize("victim", [0, 2])
 @pytest.mark.parametrize("phase", ["before", "after", "allocated", "joined"])
 @pytest.mark.parametrize("backend", ["auto", "gloo"])
 def test_a_peer_that_is_killed_ends_the_operations_of_all(hvdray, tmp_path, backend, phase, victim):
     result = go(hvdray, 4, "die", phase, VICTIM=victim, DEATH=tmp_path / "death", HVDRAY_COLLECTIVE=backend)
     assert result.code == 0, result.text + result.errors
-    for rank in set(range(4)) - {victim}:
-        line = re.search(rf"rank {rank}: after (\d+) ms: (\d+): (.*)", result.text)
-        assert line, result.text + result.errors
-        assert int(line[1]) < NOTICED_MS, line[0]
-        assert line[2] == "401", line[0]
-        assert f"rank {victim} of 4 has died" in line[3], line[0]
+    assert_all_name_the_dead(result.text + result.errors, 4, victim)

@@ -69,6 +69,14 @@ def test_arrays_of_numpy_without_torch(hvdray, torch_python):
     assert result.text.count("all facts hold") == 2
 
 
+def test_an_exception_is_in_the_errors_of_the_others(hvdray, torch_python):
+    program = "\n".join(["import horovod.torch as hvd, torch", "hvd.init()", "if hvd.rank() == 1: raise ValueError('the batch is empty')",
+                         "hvd.allreduce(torch.ones(1))", "hvd.allreduce(torch.ones(1))"])
+    result = hvdray.go("-np", "2", "--horovod", "builtin", "--", torch_python, "-c", program)
+    assert "HorovodInternalError: rank 1 raised ValueError: the batch is empty, and has shut down" in result.errors
+    assert "rank 1 on host localhost exited with code 1" in result.errors
+
+
 def test_without_the_option_nothing_changes(hvdray, torch_python):
     result = hvdray.go("-np", "1", "--", torch_python, "-c",
                        "import os; assert 'HVDRAY_LIBRARY' not in os.environ; assert '_horovod' not in os.environ.get('PYTHONPATH', '')")

@@ -92,15 +92,15 @@ def start() -> None:
     _state = _State(pointer)
 
 
-def stop() -> None:
-    """Ends what is in flight, here and on the others. Handles of this life are unknown from now on."""
+def stop(why: str = "") -> None:
+    """Ends what is in flight, here and on the others, who are told why. Handles of this life are unknown from now on."""
     global _state
     with lock:
         ended, _state = _state, None
         _operations.clear()
     if ended is None:
         return
-    library.hvdray_async_shutdown(ended.pointer)
+    library.hvdray_async_shutdown_because(ended.pointer, why.encode(errors="replace"))
     until = time.monotonic() + 2
     while ended.waiting and time.monotonic() < until:  # other threads, which it has let go
         time.sleep(0.001)

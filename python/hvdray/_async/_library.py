@@ -51,7 +51,7 @@ _C.update(R=ctypes.POINTER(Request), E=ctypes.POINTER(Result), L=ctypes.POINTER(
 _PROTOTYPES = """
     hvdray_error s
     hvdray_async_init i sP
-    hvdray_async_shutdown - p
+    hvdray_async_shutdown_because - ps
     hvdray_async_free - p
     hvdray_async_status i p
     hvdray_async_place - pL

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from typing import Any, Iterable, Optional, Sequence, Union
 
 from . import _place, _requests, process_sets
@@ -26,8 +27,8 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable
         _place.refresh()
         _core.start()
         _requests.count_on(0)
-        atexit.unregister(shutdown)
-        atexit.register(shutdown)
+        atexit.unregister(_leave)
+        atexit.register(_leave)
     try:
         _check_comm(comm)
         _begin_sets(list(process_sets or ()))
@@ -57,6 +58,12 @@ def _check_comm(comm: Any) -> None:
 def shutdown() -> None:
     """Leaves. Operations in flight end with HorovodInternalError on every rank; init() may come again."""
     _core.stop()
+
+
+def _leave() -> None:
+    """At the end of the program. An exception that ends it, which others only see as a rank that is gone, is told."""
+    error: Optional[BaseException] = getattr(sys, "last_value", None)
+    _core.stop("" if error is None else f"raised {type(error).__name__}: {error}".partition("\n")[0][:300])
 
 
 def local_rank() -> int:

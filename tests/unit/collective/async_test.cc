@@ -761,6 +761,21 @@ TEST(AsyncTest, RanksOfSeveralHostsMeetOverTheNetwork) {
   });
 }
 
+TEST(AsyncTest, ARankThatGoesOnItsWayToTheRoundsIsNotWaitedFor) {
+  OnRankThreads(3, 60s, [](const CommunicatorOptions& options) {
+    AsyncSettings settings;
+    if (options.rank != 2) {
+      const auto core = AsyncCore::Make(OverNetwork(options), settings);
+      ASSERT_FALSE(core.ok());
+      EXPECT_EQ(core.status().code(), ErrorCode::kAborted) << core.status().ToString();
+      return;
+    }
+    const auto all = MakeCommunicator(OverNetwork(options));
+    ASSERT_TRUE(all.ok()) << all.status().ToString();
+    EXPECT_TRUE((*all)->Broadcast(&settings, sizeof settings, DataType::kUint8, 0).ok());
+  });
+}
+
 TEST(AsyncTest, ShutdownOverTheNetworkEndsWhatIsInFlight) {
   for (const int leaving : {0, 2}) {
     std::latch begun(3);

@@ -346,6 +346,23 @@ TEST(NegotiatorTest, WhatWaitsIsNamedWithTheRanksThatAreMissing) {
   EXPECT_EQ(ranks[1].OldestSince(), TimePoint(seconds(2)));
 }
 
+TEST(NegotiatorTest, TheEndHasItsReason) {
+  Ranks ranks(2);
+  const std::vector<std::string> messages = {
+      ranks[0].MessageOf({}, true, false, "raised ValueError: the batch\nis empty"),
+      ranks[1].MessageOf({}, false, false)};
+  const std::vector<std::string_view> views(messages.begin(), messages.end());
+  const Result<Plan> plan = ranks[1].Round(views, {});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->end.message(),
+            "rank 0 raised ValueError: the batch\\x0ais empty, and has shut down");
+
+  Ranks others(3);
+  others.Round({{AllReduceOf("a"), AllReduceOf("b")}, {AllReduceOf("a")}});
+  EXPECT_EQ(others.Round({}, {}, -1, 0).end.message(),
+            "a waited too long for rank 2, which never submitted it");
+}
+
 TEST(NegotiatorTest, AllEndsAfterWhatIsThere) {
   Ranks ranks(2);
   Plan plan = ranks.Round({{AllReduceOf("a"), AllReduceOf("b")}, {AllReduceOf("a")}}, {}, 1);

@@ -123,6 +123,15 @@ TEST(CulpritTest, MayBeOneThatWeStoppedInItsOwnShutdown) {
   ExpectSays(DescribeFailure(blamed), {kOwn.text, "stopped"});
 }
 
+TEST(CulpritTest, IsOneThatOthersWaitedForUnlessAnotherHasAnErrorOfItsOwn) {
+  const LastError stalled{"stalled: never submitted w, for which others waited 60 s", ""};
+  Gang gang = Gang().Ends(1200, {.exit_code = 1}, kShutDown, 20).IsStopped(4300, stalled, 500);
+  EXPECT_EQ(FindCulprit(gang.workers).index, 1);
+  EXPECT_EQ(DescribeFailure(gang.workers[1]), "never submitted w, for which others waited 60 s");
+  gang = Gang().Ends(1200, {.exit_code = 1}, kOwn, 20).IsStopped(4300, stalled, 500);
+  EXPECT_EQ(FindCulprit(gang.workers).index, 0);
+}
+
 TEST(CulpritTest, IsNotOneWhoseErrorCameOfOurSignal) {
   const Culprit culprit = FindCulprit(
       Gang().Ends(500, {.exit_code = 7}).IsStopped(900, {"KeyboardInterrupt", ""}, 850).workers);
