@@ -340,6 +340,10 @@ bool IsKeyOfTorchrun(std::string_view line) {
                      [line](const char* key) { return LineHas(line, key); });
 }
 
+bool IsHorovodMissing(std::string_view line) {
+  return line.starts_with("ModuleNotFoundError: No module named 'horovod'");
+}
+
 /// The cause, unless a worker's failure says it, and all that was lost besides.
 void AddErrors(const Verdict& verdict, std::span<const std::string> last_lines,
                const ClosingStyle& style, std::vector<std::string>& lines) {
@@ -401,6 +405,9 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
            "says which host: fix /etc/hosts there";
   }
   if (any(&IsPackageMissing)) return PackageHint(HasRemoteHost(verdict.workers));
+  if (any(&IsHorovodMissing)) {
+    return "--horovod builtin has hvdray's own horovod.torch imported, which needs no Horovod";
+  }
   if (style.outlives_changes && (any(&IsRankMissing) || any(&IsKeyOfTorchrun))) {
     return "a torch.distributed script needs --elastic-mode gang, which sets RANK and WORLD_SIZE "
            "and restarts all workers after a change";

@@ -65,6 +65,12 @@ TEST(FailureHintTest, APackageThatTheScriptsPythonLacksIsNamed) {
   EXPECT_EQ(HintFor({"ModuleNotFoundError: No module named 'torch'"}), "");
 }
 
+TEST(FailureHintTest, WhereHorovodIsMissingTheBuiltInOneIsNamed) {
+  EXPECT_TRUE(
+      Has(HintFor({"ModuleNotFoundError: No module named 'horovod'"}), "--horovod builtin"));
+  EXPECT_EQ(HintFor({"ModuleNotFoundError: No module named 'horovod_tools'"}), "");
+}
+
 TEST(FailureHintTest, ABareScriptAndADosLineEndAreNamed) {
   EXPECT_TRUE(Has(HintForExec(ENOENT, {.command = "ddp.py"}), "python3 ddp.py"));
   EXPECT_TRUE(Has(HintForExec(EACCES, {.command = "./ddp.py"}), "python3 ./ddp.py"));
