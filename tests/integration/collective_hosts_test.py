@@ -2,9 +2,12 @@
 """The collective library between hosts: memory inside each, TCP between them; also over a slow link, and when a rank dies."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
+import async_test
 from collective_ranks import KINDS, assert_all_are_told_what_differs, assert_all_name_the_dead
 from make_hosts import Hosts
 
@@ -146,3 +149,37 @@ def test_the_table_of_algorithms_between_hosts_is_written_and_can_be_used(go, ru
     again = run("bench", "-H", "h1:2,h2:2", "-e", "1K", "-n", 2, "-w", 1, HVDRAY_COLLECTIVE_TABLE=table)
     assert again.returncode == 0 and "# all results are right" in again.stdout, again.stderr[-4000:]
     assert_right(go("h1:2,h2:2", "suite", 777, 7001, HVDRAY_COLLECTIVE_TABLE=table), "h1:2,h2:2", "hierarchical")
+
+
+def by_name(hvdray, *words):
+    return [sys.executable, async_test.PROGRAM, async_test.library_of(hvdray), *words]
+
+
+@pytest.mark.parametrize("hosts,backend", [("h1:2,h2:2", "auto"), ("h1:2,h2:2", "gloo"), ("h1:1,h2:1", "auto")])
+def test_operations_by_name_meet_between_hosts(hvdray, run, hosts, backend):
+    result = run("run", "-H", hosts, "--", *by_name(hvdray, "values"), HVDRAY_COLLECTIVE=backend)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    assert result.stdout.count("values are right") == size_of(hosts)
+
+
+@pytest.mark.parametrize("phase,victim", [("before", 3), ("after", 0), ("allocated", 2), ("joined", 1)])
+def test_operations_by_name_end_with_a_rank_that_is_killed(hvdray, run, tmp_path, phase, victim):
+    result = run("run", "-H", "h1:2,h2:2", "--", *by_name(hvdray, "die", phase), VICTIM=victim, DEATH=tmp_path / "death")
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    async_test.assert_all_name_the_dead(result.stdout, 4, victim)
+
+
+def test_a_host_that_is_cut_off_ends_operations_by_name(hvdray, three):
+    """They have no time limit of their own: hvdray notices."""
+    job = three.popen([hvdray.binary, "run", "-H", "h1:2,h2:2", "--heartbeat-timeout", 5, "--", *by_name(hvdray, "forever")],
+                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        for _ in range(4):
+            while "ten steps" not in job.stdout.readline():
+                assert job.poll() is None
+        three.cut("h2")
+        said, _ = job.communicate(timeout=90)
+    finally:
+        three.mend("h2")
+    assert job.returncode == 125 and "h2" in said, said
+    assert not three.leftovers(within=60)
