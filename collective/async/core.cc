@@ -119,8 +119,10 @@ Result<std::unique_ptr<AsyncCore>> AsyncCore::Make(CommunicatorOptions options,
   options.operation_timeout = kNoLimit;
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, MakeCommunicator(options));
   HVDRAY_RETURN_IF_ERROR(all->Broadcast(&settings, sizeof settings, DataType::kUint8, 0));
+  const bool is_one_host = all->backend() == "shm" || all->backend() == "single";
   std::unique_ptr<AsyncCore> core(
       new AsyncCore(std::move(options), settings, std::move(error_file)));
+  if (is_one_host) HVDRAY_RETURN_IF_ERROR(core->ShareProcessors(*all));
   HVDRAY_ASSIGN_OR_RETURN(core->rounds_, Rounds::Make(core->options_, *all));
   core->executor_ =
       std::make_unique<Executor>(core->options_, std::move(all), core->table_, core->timeline_);
@@ -136,6 +138,30 @@ Result<std::unique_ptr<AsyncCore>> AsyncCore::Make(CommunicatorOptions options,
   const HeldSignals held(AllSignals());  // they are for the program's own threads
   core->thread_ = std::thread([core = core.get()] { core->Run(); });
   return core;
+}
+
+// Ranks that wake each other gather on one processor where others are busy, too, and take turns
+// there: a large reduction took four times as long. So each rank's thread has processors of its
+// own, where all have the same to choose from.
+Status AsyncCore::ShareProcessors(Communicator& all) {
+  if (::sched_getaffinity(0, sizeof processors_, &processors_) != 0) CPU_ZERO(&processors_);
+  std::vector<cpu_set_t> sets(static_cast<size_t>(all.size()));
+  HVDRAY_RETURN_IF_ERROR(
+      all.AllGather(&processors_, sets.data(), sizeof processors_, DataType::kUint8));
+  const bool are_same = std::all_of(sets.begin(), sets.end(), [this](const cpu_set_t& each) {
+    return CPU_EQUAL(&each, &processors_) != 0;
+  });
+  const int count = CPU_COUNT(&processors_);
+  if (!are_same || all.size() == 1) return {};
+  const int begin = all.rank() * count / all.size();
+  const int end = std::max(begin + 1, (all.rank() + 1) * count / all.size());
+  int index = 0;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &processors_)) continue;
+    if (index >= begin && index < end) CPU_SET(processor, &share_);
+    ++index;
+  }
+  return {};
 }
 
 Status AsyncCore::Submit(std::span<const hvdray_request> requests, int64_t* handles) {
@@ -193,6 +219,7 @@ void AsyncCore::Shutdown(const std::string& why) {
 
 void AsyncCore::Run() {
   (void)::prctl(PR_SET_TIMERSLACK, 1000UL);  // or short waits take twice as long
+  if (CPU_COUNT(&share_) > 0) (void)::sched_setaffinity(0, sizeof share_, &share_);
   Status status;
   try {
     status = Loop();
@@ -255,7 +282,14 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
     RecordStall(std::chrono::steady_clock::now(), Duration(settings_.stall_ns));
   }
   timeline_.Flush();  // who has come is to be seen while others are waited for
-  for (const Batch& batch : plan.batches) HVDRAY_RETURN_IF_ERROR(executor_->Run(batch));
+  for (const Batch& batch : plan.batches) {
+    if (batch.front().request->is_on_device && CPU_COUNT(&share_) > 0) {
+      // What the program's libraries start here would inherit it.
+      (void)::sched_setaffinity(0, sizeof processors_, &processors_);
+      CPU_ZERO(&share_);
+    }
+    HVDRAY_RETURN_IF_ERROR(executor_->Run(batch));
+  }
   has_left_ = !plan.end.ok();
   return plan.end;
 }

@@ -3,6 +3,7 @@
 #ifndef HVDRAY_COLLECTIVE_ASYNC_CORE_H_
 #define HVDRAY_COLLECTIVE_ASYNC_CORE_H_
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -70,6 +71,7 @@ class AsyncCore {
 
  private:
   AsyncCore(CommunicatorOptions options, AsyncSettings settings, std::string error_file);
+  Status ShareProcessors(Communicator& all);
   void Run();
   Status Loop();
   Status WhyEnded(uint32_t round, Status status);
@@ -89,7 +91,9 @@ class AsyncCore {
   std::unique_ptr<Negotiator> negotiator_;
   TimePoint last_warning_{};
   StallRecord stall_;
-  bool has_left_ = false;  ///< With all ranks, after a plan.
+  bool has_left_ = false;   ///< With all ranks, after a plan.
+  cpu_set_t processors_{};  ///< Of the process.
+  cpu_set_t share_{};       ///< Of them this thread's; empty: all.
 
   std::mutex mutex_;
   std::condition_variable ended_;
