@@ -23,6 +23,7 @@ _NAMES = 32
 _OPS = {"SUM": 0, "AVG": 1, "MIN": 2, "MAX": 3, "PRODUCT": 4}
 
 Tensors = Sequence[torch.Tensor]
+_groups: set[_Group] = set()  # torch may hold what is C++'s of them alone
 
 
 def _find_base() -> Any:
@@ -36,6 +37,10 @@ def _find_base() -> Any:
 
 class _Group(_find_base()):  # type: ignore[misc]
     """All ranks of the job, or a process set. Ranks in arguments count within it."""
+
+    # Those that a Backend in Python leaves to C++ ask each other for ever (torch 2.15).
+    supports_coalescing = supports_splitting = supports_shrinking = supports_reconfigure = supports_window = False
+    _supports_time_estimate, options = False, None
 
     def __init__(self, options: Any, process_set: ProcessSet, is_owner: bool) -> None:
         super().__init__(options.group_rank, options.group_size)
@@ -52,6 +57,7 @@ class _Group(_find_base()):  # type: ignore[misc]
         return "hvdray"
 
     def shutdown(self) -> None:
+        _groups.discard(self)
         if self._is_owner:
             basics.shutdown()
 
@@ -229,7 +235,9 @@ def _create(options: Any, _: Any = None) -> _Group:
             f"hvdray: this is rank {_core.rank()} of {_core.size()} in the job, and the group wants it as rank "
             f"{options.group_rank} of {options.group_size}: all ranks have to be in it"
         )
-    return _Group(options, _set_of(ranks), is_owner and not ranks)
+    group = _Group(options, _set_of(ranks), is_owner and not ranks)
+    _groups.add(group)
+    return group
 
 
 def _set_of(ranks: list[int]) -> ProcessSet:

@@ -128,6 +128,9 @@ def absent_operations_name_the_backend():
     for call in (lambda: dist.send(torch.zeros(1), 0), lambda: dist.recv(torch.zeros(1), 0)):
         with contextlib.suppress(ValueError):  # newer ones say "Invalid destination rank" to send to oneself
             assert "hvdray does not support" in raised(RuntimeError, call)
+    if IS_BACKEND:  # in others it begins by a group of NCCL
+        send = dist.P2POp(dist.isend, torch.zeros(1), (dist.get_rank() + 1) % dist.get_world_size())
+        assert "hvdray does not support" in raised(RuntimeError, lambda: dist.batch_isend_irecv([send]))
 
 
 def groups():
