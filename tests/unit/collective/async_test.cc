@@ -4,12 +4,14 @@
 #include "collective/async/async.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <latch>
@@ -691,6 +693,38 @@ TEST(AsyncTest, ManyThreadsSubmit) {
 }
 
 // More than a slot of the memory has room for.
+// Sets of processors that are narrower than this process's, one for each thread that has one.
+std::vector<cpu_set_t> NarrowerSets() {
+  cpu_set_t whole;
+  EXPECT_EQ(::sched_getaffinity(0, sizeof whole, &whole), 0);
+  std::vector<cpu_set_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    cpu_set_t set;
+    const pid_t thread = std::stoi(entry.path().filename());
+    if (::sched_getaffinity(thread, sizeof set, &set) != 0) continue;
+    if (CPU_EQUAL(&set, &whole) == 0) found.push_back(set);
+  }
+  return found;
+}
+
+TEST(AsyncTest, RanksThreadsHaveProcessorsOfTheirOwn) {
+  cpu_set_t whole;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof whole, &whole), 0);
+  if (CPU_COUNT(&whole) < 2) GTEST_SKIP() << "one processor";
+  std::latch seen(2);
+  OnRankThreads(2, 60s, [&seen](const CommunicatorOptions& options) {
+    AsyncRank rank(options);
+    Sent sent = SumOf("first", Floats(1, 1));
+    ASSERT_EQ(rank.Run(sent.Get()), 0) << hvdray_error();
+    const std::vector<cpu_set_t> sets = NarrowerSets();
+    ASSERT_EQ(sets.size(), 2U);
+    cpu_set_t both;
+    CPU_AND(&both, sets.data(), &sets[1]);
+    EXPECT_EQ(CPU_COUNT(&both), 0);
+    seen.arrive_and_wait();
+  });
+}
+
 TEST(AsyncTest, NamesMayBeLongAndMany) {
   OnRankThreads(2, 60s, [](const CommunicatorOptions& options) {
     AsyncRank rank(options);
