@@ -116,3 +116,32 @@ fit(loop, workers=2)
     assert job.wait(60).code == -signal.SIGKILL
     programs.run("")  # ends what Ray keeps
     wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all", within=120)
+
+
+def test_between_one_and_three_workers_as_a_node_leaves_and_comes(programs, ray_cluster, tmp_path):
+    job = programs.start(BEGIN + """
+def loop(config):
+    import horovod.torch as hvd
+    import torch
+    hvd.init()
+    step = resumed()
+    while True:
+        ready = os.path.exists(os.path.join(config["folder"], "ready"))
+        total = hvd.allreduce(torch.tensor([1.0, float(ready)]), op=hvd.Sum)
+        with open(os.path.join(config["folder"], f"size{hvd.size()}"), "a"):
+            pass
+        report(step, {"size": hvd.size(), "begin": step})
+        if total[1].item() == hvd.size() == 3:
+            return
+        step += 1
+        time.sleep(0.1)
+metrics = fit(loop, workers=(1, 3), max_failures=2, use_gpu=True, resources_per_worker={"GPU": 2}, elastic_resize_monitor_interval_s=1).metrics
+assert metrics["size"] == 3 and metrics["begin"] > 0, metrics
+""")
+    wait_until(lambda: (tmp_path / "size3").exists(), "three workers", within=180)
+    ray_cluster.remove_node("h4")  # has the GPUs of two
+    wait_until(lambda: (tmp_path / "size1").exists(), "one worker", within=180)
+    ray_cluster.start_node("h4")
+    (tmp_path / "ready").touch()
+    result = job.wait(300)
+    assert result.code == 0, result.errors[-6000:]
