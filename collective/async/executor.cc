@@ -101,7 +101,10 @@ Status Executor::Run(const Batch& batch) {
   std::vector<LocalOperationPtr> locals;
   std::vector<LocalOperationPtr> present;
   for (const PlannedOperation& planned : batch) {
-    locals.push_back(table_.Find(planned.request->process_set, planned.request->name));
+    // One that is absent may have submitted the name since then, for a later round.
+    const bool is_absent = std::ranges::find(planned.absent, options_.rank) != planned.absent.end();
+    locals.push_back(is_absent ? nullptr
+                               : table_.Find(planned.request->process_set, planned.request->name));
     if (locals.back() != nullptr) present.push_back(locals.back());
   }
   const PlannedOperation& first = batch.front();

@@ -153,7 +153,7 @@ Result<std::shared_ptr<const Negotiator::Entry>> Negotiator::Learn(int rank,
   entry->serial = next_serial_++;
   const auto set = sets_.find(entry->request.process_set);
   if (set == sets_.end()) {
-    Refuse(entry);
+    Refuse(rank, entry);
     return std::shared_ptr<const Entry>();
   }
   std::weak_ptr<Slot>& place = set->second->slots[entry->request.name];
@@ -176,8 +176,11 @@ Result<std::shared_ptr<const Negotiator::Entry>> Negotiator::Learn(int rank,
   return std::shared_ptr<const Entry>(std::move(entry));
 }
 
-void Negotiator::Refuse(const std::shared_ptr<const Entry>& entry) {
+void Negotiator::Refuse(int rank, const std::shared_ptr<const Entry>& entry) {
   PlannedOperation operation;
+  for (int other = 0; other < size_; ++other) {
+    if (other != rank) operation.absent.push_back(other);
+  }
   operation.error =
       Status(ErrorCode::kUsage,
              fmt::format("{} '{}': process set {} has been removed", NameOf(entry->request.kind),
@@ -189,7 +192,7 @@ void Negotiator::Refuse(const std::shared_ptr<const Entry>& entry) {
 Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, TimePoint now) {
   const auto found = sets_.find(entry->request.process_set);
   if (found == sets_.end()) {
-    Refuse(entry);
+    Refuse(rank, entry);
     return {};
   }
   ProcessSet& set = *found->second;
@@ -331,8 +334,6 @@ PlannedOperation Negotiator::Finish(Slot& slot) {
     }
     if (kind == RequestKind::kAddProcessSet) AddSet(operation);
     if (kind == RequestKind::kRemoveProcessSet) RemoveSet(operation);
-  } else {
-    operation.absent.clear();
   }
   slot.requests.assign(requests.size(), nullptr);
   slot.count = 0;
@@ -362,8 +363,9 @@ void Negotiator::RemoveSet(PlannedOperation& operation) {
     return;
   }
   // Ranks wait in it for others to join.
-  for (const auto& entry : set->second->joined) {
-    if (entry != nullptr) Refuse(entry);
+  for (size_t i = 0; i < set->second->joined.size(); ++i) {
+    const auto& entry = set->second->joined[i];
+    if (entry != nullptr) Refuse(set->second->ranks[i], entry);
   }
   set->second->joined.assign(set->second->ranks.size(), nullptr);
   set->second->joined_count = 0;

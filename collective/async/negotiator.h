@@ -67,7 +67,7 @@ class Negotiator {
   void Insert(int id, std::vector<int> ranks);
   Status Take(int rank, const RoundMessage& message, TimePoint now);
   Result<std::shared_ptr<const Entry>> Learn(int rank, std::string_view bytes);
-  void Refuse(const std::shared_ptr<const Entry>& entry);
+  void Refuse(int rank, const std::shared_ptr<const Entry>& entry);
   Status Put(int rank, std::shared_ptr<const Entry> entry, TimePoint now);
   bool IsReady(const Slot& slot) const;
   std::string LongestWait() const;

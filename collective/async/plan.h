@@ -25,7 +25,7 @@ struct NegotiationSettings {
 struct PlannedOperation {
   std::shared_ptr<const Request> request;  ///< The first member's.
   Status error;                            ///< kUsage: the ranks disagree.
-  std::vector<int> absent;                 ///< kAllReduce: ranks that have joined and submit none.
+  std::vector<int> absent;                 ///< Submitted none: they have joined, or it has failed.
   /// kAllGather: the first dimension of each member. kAllToAll: what the first member sends to each
   /// member, then the second, …
   std::vector<int64_t> rows;

@@ -198,10 +198,9 @@ class Schedule {
       const bool is_member = std::find(sets_.at(name.first).begin(), sets_.at(name.first).end(),
                                        rank) != sets_.at(name.first).end();
       const bool was_there = in_flight_[at].erase(name) == 1;
-      if (operation.error.ok() && is_member) {
-        ASSERT_EQ(was_there, !is_absent) << name.second << " on rank " << rank;
-        ASSERT_TRUE(!is_absent || has_joined_[at][name.first]);
-      }
+      if (!is_member) continue;
+      ASSERT_EQ(was_there, !is_absent) << name.second << " on rank " << rank;
+      ASSERT_TRUE(!operation.error.ok() || !is_absent || has_joined_[at][name.first]);
       if (is_join) has_joined_[at][name.first] = false;
     }
   }
