@@ -84,15 +84,6 @@ std::string LoginLine(const RemoteCommand& command) {
   return "exec " + QuotedWords(command.has_terminal ? LoginArgv(command) : GuardedArgv(command));
 }
 
-const std::string_view kListeningPort =
-    R"sh(listening_port() { )sh"
-    R"sh(inodes=$(ls -l "$1/fd" 2>/dev/null | sed -n 's/.*socket:.\([0-9]*\).$/\1/p'); )sh"
-    R"sh({ cat "$1/net/tcp" "$1/net/tcp6" 2>/dev/null | awk -v first="$2" -v inodes="$(echo $inodes)" ')sh"
-    R"sh(BEGIN { n = split(inodes, list, " "); for (i = 1; i <= n; ++i) mine[list[i]] = 1; )sh"
-    R"sh(for (p = first; p <= first + 50; ++p) port[sprintf("%04X", p)] = p } )sh"
-    R"sh($4 == "0A" && ($10 in mine) { split($2, at, ":"); if (at[2] in port) print port[at[2]] }' | sort -n; )sh"
-    R"sh(echo "$2"; } | head -n 1; }; )sh";
-
 std::string TextForRay(std::string_view cluster, std::string_view text) {
   const std::string name = ShellQuoted(cluster);
   return fmt::format(

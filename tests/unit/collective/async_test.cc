@@ -530,7 +530,7 @@ TEST(AsyncTest, WhatIsSubmittedTogetherGoesTogether) {
             }),
             1U);
   EXPECT_EQ(TakenAlong([](OperationTable& table, const LocalOperationPtr&) {
-              table.Close({ErrorCode::kAborted, "it has been shut down"});
+              table.Close({ErrorCode::kAborted, "it has been shut down"}, "");
             }),
             1U);
 }
