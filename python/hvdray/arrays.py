@@ -77,7 +77,8 @@ class _Lent:
             raise ValueError(f"the array is not in the host's memory, but on device {device} of DLPack")
         if strides and not _is_contiguous(list(self.shape), list((ctypes.c_int64 * dimensions).from_address(strides))):
             raise ValueError("the array has to be contiguous, row by row")
-        if is_output and flags & 1:
+        is_constant = type(array).__module__.partition(".")[0] in ("jax", "jaxlib")  # whose capsules don't say so
+        if is_output and (flags & 1 or is_constant):
             raise ValueError("the array is read-only, and the result would go there")
 
 
@@ -87,6 +88,10 @@ def _run(kind: int, array: _Lent, name: str, kept: Any, at_end: Callable[[Any], 
     request.name, request.dimensions, request.shape = name.encode(), len(array.shape), array.shape
     request.input = array.pointer
     return _core.wait(_core.submit(ctypes.byref(request), 1, Operation(at_end, (array, kept))))
+
+
+def _named(kind: str, name: Optional[str]) -> str:
+    return f"arrays.{kind}.{name}" if name else f"arrays.{kind}"
 
 
 def init() -> None:
@@ -106,13 +111,13 @@ def allreduce(array: Any, op: str = "average", name: Optional[str] = None) -> An
     if op not in _OPS:
         raise ValueError(f"op: {op!r} is none of {', '.join(_OPS)}")
     lent = _Lent(array, True)
-    return _run(_library.ALLREDUCE, lent, f"arrays.allreduce.{name}", array, lambda _: array, op=_OPS[op], output=lent.pointer)
+    return _run(_library.ALLREDUCE, lent, _named("allreduce", name), array, lambda _: array, op=_OPS[op], output=lent.pointer)
 
 
 def broadcast(array: Any, root: int = 0, name: Optional[str] = None) -> Any:
     """root's values, into every rank's array."""
     lent = _Lent(array, True)
-    return _run(_library.BROADCAST, lent, f"arrays.broadcast.{name}", array, lambda _: array, root=root, output=lent.pointer)
+    return _run(_library.BROADCAST, lent, _named("broadcast", name), array, lambda _: array, root=root, output=lent.pointer)
 
 
 def allgather(array: Any, name: Optional[str] = None) -> Any:
@@ -128,7 +133,7 @@ def allgather(array: Any, name: Optional[str] = None) -> Any:
         return int(made[0].ctypes.data)
 
     callback = _library.ALLOCATE(allocate)
-    return _run(_library.ALLGATHER, lent, f"arrays.allgather.{name}", (array, callback), lambda _: made[0], allocate=callback)
+    return _run(_library.ALLGATHER, lent, _named("allgather", name), (array, callback), lambda _: made[0], allocate=callback)
 
 
 def barrier() -> None:

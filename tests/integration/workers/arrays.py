@@ -27,6 +27,15 @@ class Elsewhere:
         return self.capsule
 
 
+class Constant:
+    """As an array of JAX, whose capsule does not say that it can't be changed."""
+
+    __module__ = "jaxlib._jax"
+
+    def __dlpack__(self, **_):
+        return numpy.zeros(3).__dlpack__()
+
+
 arrays.init()
 rank, size = arrays.rank(), arrays.size()
 for dtype in ("int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64"):
@@ -48,6 +57,7 @@ assert "contiguous" in raised(ValueError, lambda: arrays.allreduce(wide.T))
 fixed = numpy.ones(3)
 fixed.flags.writeable = False
 assert "readonly" in raised(ValueError, lambda: arrays.broadcast(fixed)).replace("-", "")
+assert "read-only" in raised(ValueError, lambda: arrays.allreduce(Constant()))
 assert "not supported" in raised(ValueError, lambda: arrays.allreduce(numpy.ones(3, "uint16")))
 assert "not supported" in raised(ValueError, lambda: arrays.allreduce(numpy.ones(3, "complex64")))
 assert "by DLPack" in raised(ValueError, lambda: arrays.allreduce(numpy.array(["a"])))
