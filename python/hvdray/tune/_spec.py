@@ -39,6 +39,7 @@ REFUSED = {
                     "trials have a fixed number of workers"),
 }
 MOST_EXACT = 1 << 53  # of a float, as which Optuna keeps what it has sampled
+INSTALL = "pip install 'optuna>=5,<6'"  # the hint where it is missing
 GROUP = "value"  # of report_from, for the metric: names of groups are identifiers
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -124,7 +125,7 @@ def read(spec: Any, keys: Mapping[str, Any]) -> Search:
     try:
         from ._yaml import read_yaml
     except ImportError:
-        raise TuneError("PyYAML is not installed here", hint="pip install pyyaml") from None
+        raise TuneError("neither Optuna nor PyYAML, which comes with it, is installed here", hint=INSTALL) from None
     tree, places = read_yaml(os.fspath(spec))
     if keys and isinstance(tree, dict):
         tree.update(keys)

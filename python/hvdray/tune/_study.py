@@ -17,7 +17,7 @@ import warnings
 from typing import Any, Iterator, Optional, Sequence
 
 from .._errors import HvdrayError
-from ._spec import Parameter, Search, SpecError, TuneError, nearest
+from ._spec import INSTALL, Parameter, Search, SpecError, TuneError, nearest
 from ._sqlite import SQLITE, begin_log, end_log, local_file, on_connect
 from ._trial import CHECKPOINT
 
@@ -27,7 +27,7 @@ try:
 except ImportError as error:
     if error.name != "optuna":
         raise
-    raise TuneError("Optuna is not installed here", hint="pip install 'optuna>=5,<6'") from None
+    raise TuneError("Optuna is not installed here", hint=INSTALL) from None
 
 SUPPORTED = 5  # the major version; tests have 5.0.0
 STALE_S = 120.0  # without a sign of life, a search on another machine is dead
@@ -80,7 +80,7 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
     """Raises TuneError."""
     version = str(optuna.__version__)
     if int(version.partition(".")[0]) < SUPPORTED:
-        raise TuneError(f"Optuna {version} is too old: a search needs {SUPPORTED}", hint="pip install 'optuna>=5,<6'")
+        raise TuneError(f"Optuna {version} is too old: a search needs {SUPPORTED}", hint=INSTALL)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     arguments: dict[str, Any] = {"pool_pre_ping": True}
