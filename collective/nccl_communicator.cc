@@ -426,10 +426,11 @@ class NcclCommunicator : public Communicator {
     HVDRAY_RETURN_IF_ERROR(CheckCuda(cudaEventRecord(done_, stream_)));
     return Await([&]() -> Result<bool> {
       const cudaError_t state = cudaEventQuery(done_);
-      if (state == cudaSuccess) return true;
-      if (state != cudaErrorNotReady) return CheckCuda(state);
+      if (state != cudaSuccess && state != cudaErrorNotReady) return CheckCuda(state);
       const std::lock_guard lock(mutex_);
+      // What was in the stream has ended then, too, without a result.
       if (comm_ == nullptr) return Status(ErrorCode::kAborted, std::string(Mesh::kEnded));
+      if (state == cudaSuccess) return true;
       ncclResult_t error = ncclSuccess;
       HVDRAY_RETURN_IF_ERROR(CheckNccl(ncclCommGetAsyncError(comm_, &error)));
       HVDRAY_RETURN_IF_ERROR(CheckNccl(error));

@@ -115,7 +115,9 @@ TEST(NcclCommunicatorFaultTest, RanksThatShareAGpuAreNamedByAll) {
 TEST(NcclCommunicatorFaultTest, ABufferOfTheHostIsToldToAll) {
   std::vector<float> elsewhere(10);
   SetFakeHostMemory(elsewhere.data());
+  std::latch all_are_there(2);
   OnRanks(2, 60s, [&](std::unique_ptr<Communicator> communicator) {
+    all_are_there.arrive_and_wait();
     std::vector<float> values(10);
     const bool is_wrong = communicator->rank() == 1;
     const Status status = Sum(*communicator, is_wrong ? elsewhere : values);
