@@ -92,7 +92,7 @@ std::vector<Watch> HandleSignals(Loop& loop, AgentSession& session, SignalCopies
   std::vector<Watch> signals;
   for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
     signals.push_back(loop.OnSignal(signo, [&loop, &session, &copies, signo] {
-      if (!copies.IsNew(loop.Now())) return;
+      if (!copies.IsNew(signo, loop.Now())) return;
       const Status why(ErrorCode::kAgentLost,
                        fmt::format("the agent received SIG{}", ::sigabbrev_np(signo)));
       // A platform that reclaims a machine sends SIGTERM; the other signals come from a user.

@@ -22,9 +22,10 @@ HeldSignals::HeldSignals(const sigset_t& signals) {
 
 HeldSignals::~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-bool SignalCopies::IsNew(TimePoint now) {
-  if (last_ && now - *last_ < within_) return false;
-  last_ = now;
+bool SignalCopies::IsNew(int signo, TimePoint now) {
+  const auto [last, is_first] = last_.try_emplace(signo, now);
+  if (!is_first && now - last->second < within_) return false;
+  last->second = now;
   return true;
 }
 

@@ -7,7 +7,7 @@
 
 #include <chrono>
 #include <initializer_list>
-#include <optional>
+#include <map>
 
 #include "base/types.h"
 
@@ -36,22 +36,21 @@ class HeldSignals {
   sigset_t before_;
 };
 
-/// Two signals that come so close together are one: timeout(1) and many wrappers signal their child
-/// and then its whole process group, a terminal signals the group that a wrapper passes its own
-/// copy on to, often as SIGTERM, and systemd sends SIGHUP after SIGTERM. No user repeats one that
-/// fast.
+/// Two equal signals that come so close together are one: timeout(1) and many wrappers signal their
+/// child and then its whole process group, and a terminal signals the group that a wrapper passes
+/// its own copy on to. No user repeats a signal that fast.
 constexpr Duration kSignalCopy = std::chrono::milliseconds(100);
 
 /// Tells signals from their copies. Pure.
 class SignalCopies {
  public:
   explicit SignalCopies(Duration within = kSignalCopy) : within_(within) {}
-  /// False: a copy of the last one that was new, whatever its number. `now` never goes back.
-  bool IsNew(TimePoint now);
+  /// False: a copy of the last one of that number that was new. `now` never goes back.
+  bool IsNew(int signo, TimePoint now);
 
  private:
   const Duration within_;
-  std::optional<TimePoint> last_;
+  std::map<int, TimePoint> last_;
 };
 
 /// Unblocks all signals. Async-signal-safe.

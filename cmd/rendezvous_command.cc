@@ -96,7 +96,7 @@ int ServeUntilSignal(Loop& loop, RendezvousOptions options, bool is_quiet) {
   std::vector<Watch> signals;
   for (const int signo : {SIGINT, SIGTERM, SIGHUP}) {
     signals.push_back(loop.OnSignal(signo, [&, signo] {
-      if (!copies.IsNew(loop.Now())) return;
+      if (!copies.IsNew(signo, loop.Now())) return;
       if (std::exchange(received, signo) != 0) return loop.Stop();
       (*server)->Drain(kDrainLimit, [&] { loop.Stop(); });
     }));

@@ -20,7 +20,7 @@ UserSignals::UserSignals(Loop& loop, SignalHandlers handlers) : handlers_(std::m
   for (const int signo : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
     if (IsIgnored(signo)) continue;
     watches_.push_back(loop.OnSignal(signo, [this, &loop, signo] {
-      if (copies_.IsNew(loop.Now())) handlers_.on_stop(signo);
+      if (copies_.IsNew(signo, loop.Now())) handlers_.on_stop(signo);
     }));
   }
   for (const int signo : {SIGUSR1, SIGUSR2}) {

@@ -16,18 +16,18 @@ import _signal  # type: ignore[import]  # the module signal makes an enum of eac
 
 
 class SignalCopies:
-    """Signals that come so close together are one, as in base/signals.h: what signals a program often signals its group, too."""
+    """Equal signals that come so close together are one, as in base/signals.h: what signals a program often signals its group, too."""
 
     WITHIN_S = 0.1
 
     def __init__(self) -> None:
-        self._last = float("-inf")
+        self._last: dict[int, float] = {}
 
-    def is_new(self) -> bool:
+    def is_new(self, number: int = signal.SIGINT) -> bool:
         now = time.monotonic()
-        if now - self._last < self.WITHIN_S:
+        if now - self._last.get(number, float("-inf")) < self.WITHIN_S:
             return False
-        self._last = now
+        self._last[number] = now
         return True
 
 

@@ -456,9 +456,9 @@ assert "killed" not in str(error), error
         while said.count(b"at work") < count:
             said += (news := os.read(job.process.stdout.fileno(), 4096))
             assert news, job.wait().errors
-        for _ in range(3):
+        for _ in range(2):
             os.kill(job.pid, signal.SIGINT)
-            time.sleep(0.02)  # else the kernel makes them one
+            time.sleep(0.01)  # else the kernel makes them one
     result = job.wait()
     assert result.code == 0, result.errors
     assert (said.decode() + result.text).count("saved") == 4

@@ -338,6 +338,7 @@ def interrupt():
 def twice():
     interrupt()
     while executor._elastic_call._end_due == 0: time.sleep(0.01)
+    time.sleep(0.2)  # else it is a copy of the first
     interrupt()
 
 error = raised(TimeoutError, lambda: executor.run(stay, ["timeout"], timeout=0.5))
@@ -360,6 +361,7 @@ def at_once():
     stop = launcher.stop
     def interrupted(*args, **words):
         launcher.stop = stop
+        time.sleep(0.2)
         interrupt()
         stop(*args, **words)
     launcher.stop = interrupted

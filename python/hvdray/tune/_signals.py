@@ -33,7 +33,7 @@ class Signals:
         return self
 
     def _on(self, number: int, _frame: Optional[FrameType]) -> None:
-        if not self._copies.is_new():
+        if not self._copies.is_new(number):
             return
         self.taken.append(number)
         self._news.put(lambda: None)  # Who waits for news looks for signals, too.

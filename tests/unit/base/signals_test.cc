@@ -17,14 +17,16 @@ bool IsBlocked(int signo) {
   return ::sigismember(&blocked, signo) == 1;
 }
 
-TEST(SignalCopiesTest, SignalsWithin100MsAreOne) {
+TEST(SignalCopiesTest, TwoEqualSignalsWithin100MsAreOne) {
   using std::chrono::milliseconds;
   SignalCopies copies;
   const TimePoint start{};
-  EXPECT_TRUE(copies.IsNew(start));
-  EXPECT_FALSE(copies.IsNew(start));
-  EXPECT_FALSE(copies.IsNew(start + milliseconds(99)));
-  EXPECT_TRUE(copies.IsNew(start + milliseconds(100))) << "a copy begins no other 100 ms";
+  EXPECT_TRUE(copies.IsNew(SIGINT, start));
+  EXPECT_FALSE(copies.IsNew(SIGINT, start));
+  EXPECT_TRUE(copies.IsNew(SIGTERM, start)) << "another one is no copy";
+  EXPECT_FALSE(copies.IsNew(SIGINT, start + milliseconds(99)));
+  EXPECT_TRUE(copies.IsNew(SIGINT, start + milliseconds(100))) << "a copy begins no other 100 ms";
+  EXPECT_FALSE(copies.IsNew(SIGTERM, start + milliseconds(99)));
 }
 
 volatile sig_atomic_t caught = 0;

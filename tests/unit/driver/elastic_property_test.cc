@@ -2,7 +2,7 @@
 // Ten thousand random elastic jobs: hosts join, leave, flap, fail and fall silent; workers fail,
 // hang and ignore signals; notices are lost and duplicated. The simulator checks the rules; this
 // test checks that each job ends, with a verdict that the facts explain.
-// HVDRAY_ELASTIC_SEEDS=first:count.
+// ELASTIC_SEEDS=first:count.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ struct Seeds {
 Seeds SeedsFromEnvironment() {
   Seeds seeds;
   const Environment environment = Environment::FromProcess();
-  if (const auto text = environment.Get("HVDRAY_ELASTIC_SEEDS")) {
+  if (const auto text = environment.Get("ELASTIC_SEEDS")) {
     unsigned long long first = 0, count = 0;
     if (std::sscanf(text->c_str(), "%llu:%llu", &first, &count) == 2) {
       seeds = {first, count};
