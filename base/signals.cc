@@ -23,9 +23,11 @@ HeldSignals::HeldSignals(const sigset_t& signals) {
 HeldSignals::~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 bool SignalCopies::IsNew(int signo, TimePoint now) {
-  const auto [last, is_first] = last_.try_emplace(signo, now);
-  if (!is_first && now - last->second < within_) return false;
-  last->second = now;
+  for (const auto& [other, last] : last_) {
+    const bool is_alike = other == signo || other == SIGHUP || signo == SIGHUP;
+    if (is_alike && now - last < within_) return false;
+  }
+  last_[signo] = now;
   return true;
 }
 

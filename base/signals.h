@@ -38,14 +38,16 @@ class HeldSignals {
 
 /// Two equal signals that come so close together are one: timeout(1) and many wrappers signal their
 /// child and then its whole process group, and a terminal signals the group that a wrapper passes
-/// its own copy on to. No user repeats a signal that fast.
+/// its own copy on to. No user repeats a signal that fast. SIGHUP is the copy of any other, and any
+/// other of SIGHUP: no user sends it by a key, and what ends a login sends it beside another
+/// (systemd's SendSIGHUP=, beside SIGTERM).
 constexpr Duration kSignalCopy = std::chrono::milliseconds(100);
 
 /// Tells signals from their copies. Pure.
 class SignalCopies {
  public:
   explicit SignalCopies(Duration within = kSignalCopy) : within_(within) {}
-  /// False: a copy of the last one of that number that was new. `now` never goes back.
+  /// False: a copy of the last one that was new. `now` never goes back.
   bool IsNew(int signo, TimePoint now);
 
  private:

@@ -16,7 +16,8 @@ import _signal  # type: ignore[import]  # the module signal makes an enum of eac
 
 
 class SignalCopies:
-    """Equal signals that come so close together are one, as in base/signals.h: what signals a program often signals its group, too."""
+    """Signals that come so close together are one if they are equal or SIGHUP is among them, as in base/signals.h: what signals a program
+    often signals its group, too, and systemd sends SIGTERM and SIGHUP."""
 
     WITHIN_S = 0.1
 
@@ -25,8 +26,9 @@ class SignalCopies:
 
     def is_new(self, number: int = signal.SIGINT) -> bool:
         now = time.monotonic()
-        if now - self._last.get(number, float("-inf")) < self.WITHIN_S:
-            return False
+        for other, last in self._last.items():
+            if (other == number or signal.SIGHUP in (other, number)) and now - last < self.WITHIN_S:
+                return False
         self._last[number] = now
         return True
 

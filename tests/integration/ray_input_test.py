@@ -528,7 +528,7 @@ def test_a_third_leaves_and_says_how_to_go_on(start, cluster):
     job = start(dashboard.url, "-np", "1", "true")
     assert first_line(job) == b"ready\n"
     (played,) = dashboard.jobs.values()
-    for is_heard, signo in ((lambda: played.stops, signal.SIGTERM), (lambda: len(dashboard.packages) > 2, signal.SIGHUP),
+    for is_heard, signo in ((lambda: played.stops, signal.SIGTERM), (lambda: len(dashboard.packages) > 2, signal.SIGQUIT),
                             (lambda: True, signal.SIGINT)):
         job.process.send_signal(signo)
         wait_until(is_heard)

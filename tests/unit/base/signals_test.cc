@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <utility>
 
 #include "base/exec.h"
 
@@ -27,6 +28,17 @@ TEST(SignalCopiesTest, TwoEqualSignalsWithin100MsAreOne) {
   EXPECT_FALSE(copies.IsNew(SIGINT, start + milliseconds(99)));
   EXPECT_TRUE(copies.IsNew(SIGINT, start + milliseconds(100))) << "a copy begins no other 100 ms";
   EXPECT_FALSE(copies.IsNew(SIGTERM, start + milliseconds(99)));
+}
+
+TEST(SignalCopiesTest, ASighupBesideAnotherSignalIsItsCopy) {
+  using std::chrono::milliseconds;
+  for (const auto& [first, second] : {std::pair(SIGTERM, SIGHUP), std::pair(SIGHUP, SIGTERM)}) {
+    SignalCopies copies;
+    const TimePoint start{};
+    EXPECT_TRUE(copies.IsNew(first, start));
+    EXPECT_FALSE(copies.IsNew(second, start + milliseconds(99)));
+    EXPECT_TRUE(copies.IsNew(second, start + milliseconds(100)));
+  }
 }
 
 volatile sig_atomic_t caught = 0;
