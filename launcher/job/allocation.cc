@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -182,6 +184,33 @@ std::string_view ParentIn(std::string_view stat) {
   return words.size() > 1 ? words[1] : std::string_view();
 }
 
+/// The name of the process in such a text; the kernel cuts it after 15 bytes.
+std::string_view NameIn(std::string_view stat) {
+  const size_t begin = stat.find('(');
+  const size_t end = stat.rfind(')');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
+  return stat.substr(begin + 1, end - begin - 1);
+}
+
+/// The process above this one that starts the tasks of an MPI job here; empty: none. Source: Open
+/// MPI 4 and 5 (orted, prted), MPICH, Intel MPI and MVAPICH (hydra).
+std::string MpiStarterAbove(const ReadWholeFile& read) {
+  constexpr auto kStarters = std::to_array<std::string_view>(
+      {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prte", "prted", "mpiexec.hydra",
+       "hydra_pmi_proxy", "hydra_bstrap_pr"});
+  constexpr int kMostAbove = 256;
+  std::string pid = "self";
+  for (int i = 0; i < kMostAbove && pid != "0"; ++i) {
+    const auto stat = read(fmt::format("/proc/{}/stat", pid));
+    if (!stat.ok() || !*stat) return {};
+    const std::string_view name = NameIn(**stat);
+    if (std::ranges::find(kStarters, name) != kStarters.end()) return std::string(name);
+    pid = ParentIn(**stat);
+    if (!IsAllDigits(pid)) return {};
+  }
+  return {};
+}
+
 /// Whether Slurm has started SLURM_TASK_PID, on this host, as the script of a batch job.
 bool IsBatchScript(const Environment& environment, const ReadWholeFile& read) {
   const std::string pid = environment.GetOr("SLURM_TASK_PID", "");
@@ -321,6 +350,8 @@ Result<std::optional<Setting<std::vector<HostSlots>>>> FindAllocation(
   return found;
 }
 
+namespace {
+
 Status CheckSlurmStep(const Environment& environment, const ReadWholeFile& read) {
   const std::optional<int> tasks = ParseSlots(environment.GetOr("SLURM_STEP_NUM_TASKS", ""));
   if (tasks.value_or(1) <= 1 || IsWholeAllocation(environment)) return {};
@@ -332,6 +363,28 @@ Status CheckSlurmStep(const Environment& environment, const ReadWholeFile& read)
       fmt::format("srun runs this command as {} tasks, and each would start a whole job", *tasks),
       "leave out srun: hvdray starts the workers on all hosts of the job; or run it as one task: "
       "srun --ntasks=1 hvdray run -H HOST:SLOTS,..."};
+}
+
+/// The variables alone prove nothing: a shell or a batch job may have inherited them.
+Status CheckMpiTasks(const Environment& environment, const ReadWholeFile& read) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const int tasks = ParseSlots(environment.GetOr(name, "")).value_or(1);
+    const std::string starter = tasks > 1 ? MpiStarterAbove(read) : "";
+    if (starter.empty()) continue;
+    return {ErrorCode::kUsage,
+            fmt::format("{} runs this command as {} tasks, and each would start a whole job",
+                        starter, tasks),
+            "leave out mpirun: hvdray starts the workers on all hosts itself; or run it as one "
+            "task: mpirun -n 1 --bind-to none hvdray run -H HOST:SLOTS,..."};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckSingleStart(const Environment& environment, const ReadWholeFile& read) {
+  HVDRAY_RETURN_IF_ERROR(CheckSlurmStep(environment, read));
+  return CheckMpiTasks(environment, read);
 }
 
 }  // namespace hvdray

@@ -43,11 +43,13 @@ Result<std::optional<Setting<std::vector<HostSlots>>>> FindAllocation(
     const Environment& environment, const ReadWholeFile& read,
     BatchSystems systems = BatchSystems::kAll);
 
-/// kUsage if srun has started this command as one of several tasks: each would start a whole job.
-/// Not for what stands for the whole allocation (the shell of salloc, the script of sbatch), even
-/// if sbatch was called within a step, whose variables leak into the script: there the parent of
-/// SLURM_TASK_PID calls itself "[JOB.batch]". Source: srun(1), output environment variables.
-Status CheckSlurmStep(const Environment& environment, const ReadWholeFile& read);
+/// kUsage if srun or mpirun has started this command as one of several tasks: each would start a
+/// whole job. Of mpirun the kernel must say so, too: it is above this process.
+/// Not for what stands for the whole allocation of Slurm (the shell of salloc, the script of
+/// sbatch), even if sbatch was called within a step, whose variables leak into the script: there
+/// the parent of SLURM_TASK_PID calls itself "[JOB.batch]". Source: srun(1), output environment
+/// variables.
+Status CheckSingleStart(const Environment& environment, const ReadWholeFile& read);
 
 }  // namespace hvdray
 

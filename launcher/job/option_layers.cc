@@ -9,6 +9,7 @@
 #include <cctype>
 #include <optional>
 
+#include "base/command_words.h"
 #include "base/text.h"
 #include "launcher/job/value_text.h"
 
@@ -337,7 +338,7 @@ Result<OptionLayer> LayerOfFlags(const ParsedArgv& argv) {
     raw.origin = raw.label = "flag " + option.spelling;
   }
   HVDRAY_RETURN_IF_ERROR(CheckExclusions(layer));
-  if (!argv.command.empty()) layer.command.emplace().Set(argv.command, "command line");
+  if (!argv.command.empty()) layer.command.emplace().Set(argv.command, std::string(kCommandLine));
   return layer;
 }
 
@@ -373,13 +374,19 @@ bool IsPathHere(const OptionRow& row) {
   });
 }
 
-void ExpandHomes(const HomeOf& home_of, std::map<OptionId, RawOption>* options) {
-  for (auto& [id, raw] : *options) {
+void ExpandHomes(const HomeOf& home_of, OptionLayer* layer) {
+  for (auto& [id, raw] : layer->options) {
     if (!IsPathHere(RowOf(id))) continue;
     for (std::string& value : raw.values) {
       value = id == OptionId::kAgentPath ? ExpandBuilds(value, home_of) : AtHome(value, home_of);
     }
   }
+  if (!layer->command || layer->command->origin() == kCommandLine) return;
+  std::vector<std::string> command = **layer->command;
+  for (const size_t word : {size_t{0}, PythonScriptOf(command)}) {
+    command[word] = AtHome(command[word], home_of);
+  }
+  layer->command->Set(std::move(command), layer->command->origin());
 }
 
 const RawOption* LayerStack::Find(OptionId id) const {

@@ -30,6 +30,9 @@ struct RawOption {
   std::string last() const { return values.empty() ? std::string() : values.back(); }
 };
 
+/// The origin of a command that follows the options.
+inline constexpr std::string_view kCommandLine = "command line";
+
 /// What one level says.
 struct OptionLayer {
   std::map<OptionId, RawOption> options;
@@ -64,9 +67,10 @@ Result<OptionLayer> LayerOfFile(const YamlNode& root, FileKind kind);
 /// The option's value is a path on this machine.
 bool IsPathHere(const OptionRow& row);
 
-/// Puts home directories in place of "~" and "~user" in the values of options that are paths here:
-/// a shell does so for a word of its own only, not behind a '=', in a file or for another program.
-void ExpandHomes(const HomeOf& home_of, std::map<OptionId, RawOption>* options);
+/// Puts home directories in place of "~" and "~user" in the values of options that are paths here,
+/// and in the program and the Python script of a file's command: a shell does so for a word of its
+/// own only, not behind a '=', in a file or for another program.
+void ExpandHomes(const HomeOf& home_of, OptionLayer* layer);
 
 /// Levels, the highest first.
 class LayerStack {

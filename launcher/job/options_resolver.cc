@@ -121,7 +121,7 @@ Result<SpecInput> ReadLevels(const ParsedArgv& argv, const Environment& environm
                              const ResolverFiles& files, std::vector<std::string>* warnings) {
   SpecInput input;
   const auto push = [&input, homes = HomesOf(files.home_of, environment)](OptionLayer layer) {
-    ExpandHomes(homes, &layer.options);
+    ExpandHomes(homes, &layer);
     Push(std::move(layer), &input);
   };
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
@@ -129,7 +129,7 @@ Result<SpecInput> ReadLevels(const ParsedArgv& argv, const Environment& environm
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfEnvironment(environment, warnings));
   push(std::move(variables));
   HVDRAY_ASSIGN_OR_RETURN(input.user, LoadUserLayer(environment, files));
-  ExpandHomes(HomesOf(files.home_of, environment), &input.user.options);
+  ExpandHomes(HomesOf(files.home_of, environment), &input.user);
   if (const RawOption* raw = input.all.Find(OptionId::kJobFile)) {
     HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, LoadNamed(files, *raw));
     HVDRAY_ASSIGN_OR_RETURN(OptionLayer job, LayerOfFile(root, FileKind::kJob));
@@ -256,7 +256,7 @@ Status TakeOwnOptions(ParsedArgv& argv, CheckRequest& request) {
 /// Takes out the options of serve that run does not have.
 Status TakeControlOptions(ParsedArgv& argv, const HomeOf& home_of, ServeRequest& request) {
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
-  ExpandHomes(home_of, &flags.options);
+  ExpandHomes(home_of, &flags);
   const auto find = [&flags](OptionId id) {
     const auto found = flags.options.find(id);
     return found == flags.options.end() ? nullptr : &found->second;
@@ -392,7 +392,7 @@ Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environme
   const bool only_shows = std::ranges::any_of(argv.options, [](const ParsedOption& option) {
     return option.row->type == OptionType::kAction || option.row->id == OptionId::kPrintConfig;
   });
-  if (!only_shows) HVDRAY_RETURN_IF_ERROR(CheckSlurmStep(environment, files.read));
+  if (!only_shows) HVDRAY_RETURN_IF_ERROR(CheckSingleStart(environment, files.read));
   return ResolveParsed(argv, environment, files, /*is_check=*/false, name);
 }
 
@@ -405,7 +405,7 @@ Result<CheckRequest> ResolveCheck(std::span<const std::string> args, const Envir
   const JobSpec& spec = request.run.spec;
   // On named hosts it does no harm.
   if (!AllocationNotice(spec).empty()) {
-    HVDRAY_RETURN_IF_ERROR(CheckSlurmStep(environment, files.read));
+    HVDRAY_RETURN_IF_ERROR(CheckSingleStart(environment, files.read));
   }
   HVDRAY_RETURN_IF_ERROR(RefusePlan(spec));
   request.slots = CheckSlots(spec);
@@ -422,7 +422,7 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
   if (run.wants_help || run.wants_version || run.wants_check_build) return request;
   // The Python package names this machine: each task may well have workers of its own.
   if (!AllocationNotice(run.spec).empty()) {
-    HVDRAY_RETURN_IF_ERROR(CheckSlurmStep(environment, files.read));
+    HVDRAY_RETURN_IF_ERROR(CheckSingleStart(environment, files.read));
   }
   HVDRAY_RETURN_IF_ERROR(RefuseForServe(request));
   if ((request.control_fd >= 0) == !request.control_path.empty()) {
@@ -457,10 +457,10 @@ Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const 
   const HomeOf homes = HomesOf(home_of, environment);
   ExpandArguments(row, homes, &request.arguments);
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(argv));
-  ExpandHomes(homes, &flags.options);
+  ExpandHomes(homes, &flags);
   request.said.PushLowest(std::move(flags));
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer variables, LayerOfVariables(environment, row));
-  ExpandHomes(homes, &variables.options);
+  ExpandHomes(homes, &variables);
   request.said.PushLowest(std::move(variables));
   request.spec.np.Set(1, "default");
   HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(request.said, &request.spec));
@@ -504,7 +504,7 @@ Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args, const Hom
   }
   rest.command.clear();
   HVDRAY_ASSIGN_OR_RETURN(OptionLayer flags, LayerOfFlags(rest));
-  if (home_of) ExpandHomes(home_of, &flags.options);
+  if (home_of) ExpandHomes(home_of, &flags);
   submit.request.said.PushLowest(std::move(flags));
   submit.request.spec.np.Set(1, "default");
   HVDRAY_RETURN_IF_ERROR(ReadCommandSettings(submit.request.said, &submit.request.spec));
@@ -540,7 +540,7 @@ Result<BenchRequest> ResolveBench(std::span<const std::string> args, const HomeO
     if (is_own) own.options.push_back(option);
   }
   HVDRAY_ASSIGN_OR_RETURN(request.said, LayerOfFlags(own));
-  if (home_of) ExpandHomes(home_of, &request.said.options);
+  if (home_of) ExpandHomes(home_of, &request.said);
   return request;
 }
 

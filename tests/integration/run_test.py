@@ -155,6 +155,14 @@ def test_srun_with_several_tasks_starts_no_job(hvdray):
     assert (result.code, result.text) == (2, "") and "srun" in result.errors
 
 
+def test_mpirun_with_several_tasks_starts_no_job(hvdray, tmp_path):
+    mpirun = tmp_path / "mpirun"  # as Open MPI's: it is above its tasks, and tells them their number
+    mpirun.write_text('#!/bin/sh\nexport OMPI_COMM_WORLD_SIZE=2\n"$@"\nexit $?\n')
+    mpirun.chmod(0o755)
+    result = hvdray.run(hvdray.binary, "run", "-np", "1", "--", "true", binary=mpirun)
+    assert (result.code, result.text) == (2, "") and "mpirun runs this command as 2 tasks" in result.errors
+
+
 def test_clean_env_and_x(hvdray, script):
     env = dict(os.environ, SECRET="s", WANTED="w", NCCL_DEBUG="INFO", HOROVOD_LOG_LEVEL="debug")
     names = ["SECRET", "WANTED", "NEW", "NCCL_DEBUG", "HOROVOD_LOG_LEVEL", "HOME"]

@@ -141,6 +141,20 @@ TEST(ResolveRunTest, ATildeStaysInWhatIsNoPathHere) {
   EXPECT_EQ(*spec.command, (std::vector<std::string>{"~/t", "~/u"}));
 }
 
+TEST(ResolveRunTest, NoShellHasExpandedTheProgramOfAJobFile) {
+  SpecWorld world{.environment = Env({{"HOME", "/home/me"}})};
+  for (const auto& [command, expanded] :
+       {std::pair("[~/t, ~/u]", std::vector<std::string>{"/home/me/t", "~/u"}),
+        std::pair("[python3, -u, ~/t.py, ~/u]",
+                  std::vector<std::string>{"python3", "-u", "/home/me/t.py", "~/u"}),
+        std::pair("~/t ~/u", std::vector<std::string>{"/bin/sh", "-c", "~/t ~/u"})}) {
+    world.files["job.yaml"] = fmt::format("num_proc: 1\ncommand: {}\n", command);
+    const Result<RunRequest> request = world.Resolve("-f job.yaml");
+    ASSERT_TRUE(request.ok()) << request.status().ToString();
+    EXPECT_EQ(*request->spec.command, expanded);
+  }
+}
+
 TEST(ResolveRunTest, TheConfigFilesPathsHaveAHomeToo) {
   SpecWorld world{.environment = Env({{"HOME", "/home/me"}})};
   world.files["/home/me/c.yaml"] =

@@ -89,6 +89,24 @@ TEST(SpecHostsTest, AStepOfSeveralTasksWouldStartAJobInEachOfThem) {
   EXPECT_TRUE(world.Resolve("./t").ok());
 }
 
+TEST(SpecHostsTest, EachTaskOfMpirunWouldStartAJob) {
+  for (const std::string size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    SpecWorld world{.environment = Env({{size, "4"}})};
+    world.files = {{"/proc/self/stat", "9 (hvdray) S 8 8 8"},
+                   {"/proc/8/stat", "8 (a) (b) S 7 7"},
+                   {"/proc/7/stat", "7 (hydra_pmi_proxy) S 1 7"},
+                   {"/proc/1/stat", "1 (sh) S 0 1"}};
+    const std::string hint = world.ExpectRefused("-np 2 ./t", "hydra_pmi_proxy");
+    EXPECT_NE(hint.find("mpirun -n 1"), std::string::npos) << hint;
+    EXPECT_TRUE(world.Resolve("-h").ok());
+    world.environment.Set(size, "1");
+    EXPECT_TRUE(world.Resolve("-np 2 ./t").ok());
+    world.environment.Set(size, "4");
+    world.files["/proc/7/stat"] = "7 (python) S 1 7";
+    EXPECT_TRUE(world.Resolve("-np 2 ./t").ok()) << "only the variables are left";
+  }
+}
+
 TEST(SpecHostsTest, WhateverNamesHostsBeatsTheAllocation) {
   const HostList a = {{"a", 4}};
   EXPECT_EQ(*SlurmJob().Resolve("-H a:4 ./t")->spec.hosts, a);
