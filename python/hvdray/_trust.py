@@ -17,6 +17,11 @@ Trustees = Sequence[Any]  # users; groups; whether anybody may write to director
 NOBODY: Trustees = ((), (), False)
 
 
+def no_link(path: str, flags: int) -> int:
+    """The opener of a file to write to: where others may write, one of them may have put a link in its place. Raises OSError."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def machine() -> str:
     """Equal for processes that see the same files: what the driver imports from, its workers here may."""
     try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pure rules of `hvdray.train` (docs/train.md): which reports become commits, what is pruned, metrics, shards, names."""
 
+import contextlib
 import enum
 import itertools
 import math
@@ -15,6 +16,8 @@ from python_program import ROOT
 
 sys.path.insert(0, str(ROOT / "python"))
 from hvdray.train import _data, _files, _metrics  # noqa: E402  pylint: disable=wrong-import-position
+from hvdray.train._checkpoint import receive  # noqa: E402  pylint: disable=wrong-import-position
+from hvdray.train._store import Store  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train._commits import Commits, Made, to_prune  # noqa: E402  pylint: disable=wrong-import-position
 
 SCHEDULES = 10_000
@@ -245,6 +248,39 @@ def test_links_and_pipes_are_no_files_of_a_checkpoint(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="no plain file"):
         _files.scan(str(tmp_path))
+
+
+LINKED = ["progress.csv", "run.json.new~", "part/model.pt.r0~", "run.json", "part", "checkpoint"]
+
+
+@pytest.mark.parametrize("planted", LINKED)
+def test_a_run_follows_no_link_in_its_directory(tmp_path, planted):
+    """Another user who may write to the directory of a run knows the names that it is going to use."""
+    own, root = tmp_path / "own", tmp_path / "run"
+    for directory in (own, root, root / "part"):
+        directory.mkdir()
+    secret = own / "model.pt"
+    secret.write_text("precious")
+    if planted in ("part", "checkpoint"):
+        (root / "part").rmdir()
+        (root / planted).symlink_to(own)
+    else:
+        (root / planted).symlink_to(secret)
+    store = Store(str(root))
+    store.open()
+    for step in (lambda: store.append("progress.csv", b"line"), lambda: store.truncate("progress.csv", 1),
+                 lambda: store.put("run.json", b"new"), lambda: store.make("part", ["a"])):
+        with contextlib.suppress(OSError):
+            step()
+    with contextlib.suppress(OSError):
+        arriving = store.arriving("part", "model.pt", "r0")
+        arriving.write(b"new")
+        arriving.finish()
+        store.move("part", "checkpoint")
+    with contextlib.suppress(OSError):
+        receive(str(root), ["part"], [_files.Found("part/model.pt", 3, 0)], lambda file, at: b"new")
+    store.close()
+    assert (secret.read_text(), [path.name for path in own.iterdir()]) == ("precious", ["model.pt"])
 
 
 def test_a_file_may_have_the_longest_name_there_is(tmp_path):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Sequence
 from .. import _worker
 from .._errors import HvdrayError
 from .._payload import dumps, loads
+from .._trust import no_link
 
 if TYPE_CHECKING:
     from ._lanes import Lane
@@ -320,7 +321,7 @@ class WorkerFiles:
         with contextlib.suppress(OSError):  # A full disk is the trial's own to tell.
             if path not in self._files:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                self._files[path] = open(path, "ab", buffering=0)
+                self._files[path] = open(path, "ab", buffering=0, opener=no_link)
             self._files[path].write(what)
 
 

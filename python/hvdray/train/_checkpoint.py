@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import tempfile
@@ -75,11 +76,11 @@ def stored(store: Any, name: str) -> Checkpoint:
 def receive(target: str, folders: list[str], files: list[_files.Found], piece: Callable[[str, int], bytes]) -> None:
     """Writes what `piece(file, at)` returns, until it returns nothing."""
     for folder in folders:
-        os.makedirs(os.path.join(target, _files.checked_name(folder)), exist_ok=True)
+        _files.make_folders(target, _files.checked_name(folder))
     for file in files:
         path = os.path.join(target, _files.checked_name(file.name))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as out:
+        _files.make_folders(target, os.path.dirname(file.name))
+        with io.BufferedWriter(_files.anew(path)) as out:
             at = 0
             while at < file.size:
                 data = piece(file.name, at)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import io
 import os
 import stat
 from typing import IO, Any, Iterator, NamedTuple
@@ -85,6 +87,24 @@ def reading(root: str, name: str) -> Iterator[IO[bytes]]:
             os.close(opened.pop())
 
 
+def anew(path: str) -> io.FileIO:
+    """A file in place of the one that may be there, or of the link. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return open(path, "xb", buffering=0)
+
+
+def make_folders(root: str, folder: str) -> None:
+    """The directories of `root/folder` below `root`; none of them may be a link. Raises OSError."""
+    path = root
+    for part in filter(None, folder.split("/")):
+        path = os.path.join(path, part)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "is no directory, or a link to one", path)
+
+
 class Arriving:
     """A file that gets its name once it is whole and on the disk. Discarded, if it is not finished. Raises OSError."""
 
@@ -94,7 +114,7 @@ class Arriving:
         if len(os.fsencode(os.path.basename(self._part))) > 255:  # The name itself may have as many.
             digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
             self._part = os.path.join(os.path.dirname(self._path), f".{digest}.{by}~")
-        self.file: IO[bytes] = open(self._part, "wb", buffering=0)
+        self.file: IO[bytes] = anew(self._part)
 
     def write(self, data: Any) -> None:
         view = memoryview(data)
@@ -122,7 +142,7 @@ def copy_in(source: str, found: tuple[list[str], list[Found]], target: str, by: 
     """Into a directory that others copy into as well; all of it is on the disk afterwards. Raises OSError."""
     folders, files = found
     for folder in folders:
-        os.makedirs(os.path.join(target, folder), exist_ok=True)
+        make_folders(target, folder)
     for entry in files:
         arriving = Arriving(target, entry.name, by)
         try:

@@ -15,6 +15,7 @@ import uuid
 from typing import Any, Optional
 
 from .._errors import HvdrayError
+from .._trust import no_link
 from . import _files
 
 
@@ -62,15 +63,15 @@ class Store:
 
     def make(self, part: str, folders: list[str]) -> None:
         for folder in ["", *folders]:
-            os.makedirs(os.path.join(self.root, part, folder), exist_ok=True)
+            _files.make_folders(self.root, f"{part}/{folder}")
 
     def arriving(self, part: str, name: str, by: str) -> Any:
-        os.makedirs(os.path.dirname(os.path.join(self.root, part, name)), exist_ok=True)
+        _files.make_folders(self.root, os.path.dirname(f"{part}/{name}"))
         return _files.Arriving(os.path.join(self.root, part), name, by)
 
     def move(self, part: str, name: str) -> None:
         """Into a checkpoint, which may have files of other ranks."""
-        if not os.path.exists(self.path(name)):
+        if not os.path.lexists(self.path(name)):
             os.rename(self.path(part), self.path(name))
             return
         folders, files = _files.scan(self.path(part))
@@ -105,7 +106,7 @@ class Store:
         _files.sync_folder(self.root)
 
     def append(self, name: str, content: bytes) -> None:
-        with open(self.path(name), "ab", buffering=0) as file:
+        with open(self.path(name), "ab", buffering=0, opener=no_link) as file:
             size = file.seek(0, os.SEEK_END)
             try:
                 view = memoryview(content)
@@ -121,7 +122,8 @@ class Store:
 
     def truncate(self, name: str, size: int) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.truncate(self.path(name), size)
+            with open(self.path(name), "r+b", buffering=0, opener=no_link) as file:
+                file.truncate(size)
 
     def read(self, name: str) -> Optional[bytes]:
         with contextlib.suppress(FileNotFoundError):

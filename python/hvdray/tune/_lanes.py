@@ -19,6 +19,7 @@ from .._errors import HvdrayError
 from .._kit import BOOTSTRAP, STANDARD_IMPORTS, driver_place, kit
 from .._launcher import Gang, Launcher
 from .._pool import common_modules
+from .._trust import no_link
 from ._slots import without_slots
 from ._spec import Search, argv_of, text_of
 from ._trial import call
@@ -146,7 +147,7 @@ class Lane:
         launcher = self._launcher
         self._warm(launcher)
         os.makedirs(attempt.directory, exist_ok=True)
-        with open(os.path.join(attempt.directory, OUTPUT), "ab", 0) as file:
+        with open(os.path.join(attempt.directory, OUTPUT), "ab", 0, opener=no_link) as file:
             self._lines = lines = _Output(file, attempt, self._search, self._news)
             answers: dict[int, Answer] = {}
             gang, objects = self._start(launcher, attempt, answers)

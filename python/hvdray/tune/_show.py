@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any, Callable, Optional
@@ -81,6 +82,13 @@ def _plot(study: Any, directory: str) -> None:
         raise TuneError(f"can't write plots to {directory}: {error.strerror}") from None
 
 
+def _freed(path: str) -> str:
+    """Where others may write, one of them may have put a link in the place of a plot. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return path
+
+
 def _saver() -> Callable[[str, Any, str], str]:
     """Of a plot of Optuna's into a file, whose path it returns. Raises TuneError."""
     try:
@@ -90,7 +98,8 @@ def _saver() -> Callable[[str, Any, str], str]:
         from optuna.visualization import matplotlib as drawn
 
         def save(plot: str, study: Any, path: str) -> str:
-            getattr(drawn, plot)(study, target_name=_metric(study)).figure.savefig(path + ".svg", bbox_inches="tight")
+            figure = getattr(drawn, plot)(study, target_name=_metric(study)).figure
+            figure.savefig(_freed(path + ".svg"), bbox_inches="tight")
             return path + ".svg"
 
         return save
@@ -100,7 +109,7 @@ def _saver() -> Callable[[str, Any, str], str]:
         raise TuneError("plots need matplotlib or plotly", hint="pip install matplotlib")
 
     def write(plot: str, study: Any, path: str) -> str:
-        getattr(optuna.visualization, plot)(study, target_name=_metric(study)).write_html(path + ".html")
+        getattr(optuna.visualization, plot)(study, target_name=_metric(study)).write_html(_freed(path + ".html"))
         return path + ".html"
 
     return write
