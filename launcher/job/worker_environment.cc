@@ -41,8 +41,10 @@ constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPW
 // another.
 constexpr std::array<std::string_view, 4> kLoginPrefixes = {"SSH_", "XDG_", "DBUS_",
                                                             "TPU_VISIBLE_"};
-constexpr std::array<std::string_view, 11> kLoginNames = {
-    "DISPLAY", "XAUTHORITY", "TMPDIR", "PMIX_HOSTNAME", "SLURMD_NODENAME", "TPU_WORKER_ID",
+constexpr std::array<std::string_view, 15> kLoginNames = {
+    "DISPLAY", "XAUTHORITY", "TMPDIR", "TMP", "TEMP",
+    // Of a container or a pod of Kubernetes: JAX takes the index as the rank.
+    "HOSTNAME", "JOB_COMPLETION_INDEX", "PMIX_HOSTNAME", "SLURMD_NODENAME", "TPU_WORKER_ID",
     "CLOUD_TPU_TASK_ID",
     // Other makers' selections of devices.
     "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", "NEURON_RT_VISIBLE_CORES", "HABANA_VISIBLE_MODULES"};

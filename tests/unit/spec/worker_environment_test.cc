@@ -166,7 +166,8 @@ TEST(WorkerEnvironmentTest, KeepsDevicesAndTheLoginOnThisMachineOnly) {
        {"CUDA_VISIBLE_DEVICES", "MY_CUDA_VISIBLE_DEVICES_2", "HIP_VISIBLE_DEVICES",
         "ASCEND_RT_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "TPU_VISIBLE_CHIPS",
         "TPU_WORKER_ID", "SLURMD_NODENAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
-        "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XAUTHORITY", "TMPDIR"}) {
+        "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XAUTHORITY", "TMPDIR", "TMP", "TEMP", "HOSTNAME",
+        "JOB_COMPLETION_INDEX"}) {
     const Environment ours = Env({{name, "1"}});
     EXPECT_EQ(WorkerEnvironment(JobSpec(), ours, true).Get(name), "1") << name;
     EXPECT_FALSE(WorkerEnvironment(JobSpec(), ours, false).Get(name)) << name;
