@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "base/log.h"
 
@@ -41,8 +43,25 @@ int ExitCodeOf(const Status& status) {
   }
 }
 
+namespace {
+
+/// A relative path leads nowhere from a directory that has been removed, which the file's own error
+/// does not say.
+Status WithItsDirectory(const Status& status) {
+  const bool is_file =
+      status.code() == ErrorCode::kFileUnreadable || status.code() == ErrorCode::kFileUnwritable;
+  std::error_code error;
+  const bool is_there = !std::filesystem::current_path(error).empty() || error.value() != ENOENT;
+  if (!is_file || status.message().starts_with('/') || is_there) return status;
+  return {status.code(),
+          fmt::format("the current directory has been removed: {}", status.message()),
+          "cd to a directory that exists; cd . is enough if it was made anew"};
+}
+
+}  // namespace
+
 int Fail(std::string_view command, const Status& status) {
-  Tell(LogLevel::kError, fmt::format("hvdray {}", command), status.ToString());
+  Tell(LogLevel::kError, fmt::format("hvdray {}", command), WithItsDirectory(status).ToString());
   return ExitCodeOf(status);
 }
 

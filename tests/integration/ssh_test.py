@@ -241,9 +241,10 @@ def test_words_of_a_start_up_file_are_no_refused_login(remote, bashrc, transport
 
 
 def test_a_current_directory_that_is_gone_is_told(hvdray, tmp_path):
-    for words in (["-np", "1", "--", "true"], ["-f", "job.yaml"]):
+    for words in (["run", "-np", "1", "--", "true"], ["run", "-f", "job.yaml"], ["up", "cluster.yaml"], ["replay", "record"],
+                  ["serve", "-np", "1", "--control", "socket", "--", "true"]):
         result = subprocess.run(
-            ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", hvdray.binary, "run", *words],
+            ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", hvdray.binary, *words],
             cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert result.returncode == 2, result.stderr
         assert "current directory has been removed" in result.stderr, result.stderr
