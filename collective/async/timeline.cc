@@ -41,10 +41,9 @@ std::string EventOf(RequestKind kind) {
 Status Timeline::Start(const std::string& path, bool marks_cycles) {
   const std::lock_guard lock(mutex_);
   if (file_.is_valid()) return {ErrorCode::kUsage, "the timeline has been started already"};
-  file_.Reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file_.is_valid()) {
-    return {ErrorCode::kFileUnwritable, fmt::format("timeline {}: {}", path, std::strerror(errno))};
-  }
+  Result<UniqueFd> file = OpenForWriting(path);
+  if (!file.ok()) return std::move(file).status().WithContext("timeline");
+  file_ = std::move(*file);
   marks_cycles_ = marks_cycles;
   start_ = std::chrono::steady_clock::now();
   rows_.clear();
