@@ -97,7 +97,7 @@ std::vector<Watch> HandleSignals(Loop& loop, AgentSession& session, SignalCopies
                        fmt::format("the agent received SIG{}", ::sigabbrev_np(signo)));
       // A platform that reclaims a machine sends SIGTERM; the other signals come from a user.
       if (signo == SIGTERM) return session.Retire(kDefaultLeave, why, 128 + signo);
-      session.Leave(why, 128 + signo);
+      session.LeaveUnlessEnding(why, 128 + signo);
     }));
   }
   return signals;

@@ -25,6 +25,7 @@ using std::chrono::milliseconds;
 
 // Smaller values, those of jobs with fewer than some thirty workers, are sent as they are.
 constexpr size_t kMinDeflatedBytes = 4096;
+constexpr Duration kStopPatience = std::chrono::seconds(2);
 
 // Addresses are mostly zeros. A value that does not shrink by a quarter is sent as it is.
 void DeflateValue(wire::KvRequest& request) {
@@ -422,6 +423,7 @@ void AgentSession::Leave(const Status& why, int exit_code) {
     if (gangs_) gangs_->StopAll(Duration::zero());
     return;
   }
+  patience_.Cancel();
   exit_code_ = exit_code;
   why_ = why;
   Log(LogLevel::kInfo, "agent", "leaving: {}", why.ToString());
@@ -436,11 +438,20 @@ void AgentSession::Leave(const Status& why, int exit_code) {
 
 void AgentSession::Retire(Duration notice, const Status& why, int exit_code) {
   const bool is_busy = notifier_ && !gangs_->is_empty() && !is_leaving_;
-  if (!is_busy || retire_timer_.is_active()) return Leave(why, exit_code);
+  if (retire_timer_.is_active()) return Leave(why, exit_code);
+  if (!is_busy) return LeaveUnlessEnding(why, exit_code);
   Log(LogLevel::kInfo, "agent", "this host is leaving: {}", why.ToString());
   const auto in_ms = std::chrono::duration_cast<milliseconds>(notice).count();
   link_->Send({0, wire::HostLeaving{static_cast<uint32_t>(in_ms)}});
   retire_timer_ = loop_.After(notice, [this, why, exit_code] { Leave(why, exit_code); });
+}
+
+void AgentSession::LeaveUnlessEnding(const Status& why, int exit_code) {
+  const bool is_idle = is_leaving_ || !gangs_ || gangs_->is_empty();
+  if (is_idle || patience_.is_active()) return Leave(why, exit_code);
+  patience_ = loop_.Every(kStopPatience, [this, why, exit_code] {
+    if (!gangs_->is_ending()) Leave(why, exit_code);
+  });
 }
 
 void AgentSession::FinishIfIdle() {

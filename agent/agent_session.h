@@ -55,8 +55,13 @@ class AgentSession : private KvUpstream, private wire::Link::Owner, private Gang
   void Leave(const Status& why, int exit_code);
   /// The host goes away after `notice`. In an elastic job, sends HostLeaving; the launcher then
   /// moves our workers out of the job and releases us. Leaves by itself after `notice`, or at a
-  /// second call. In other jobs, and without running workers, the same as Leave().
+  /// second call. In other jobs, and without running workers, the same as LeaveUnlessEnding().
   void Retire(Duration notice, const Status& why, int exit_code);
+  /// For a signal, which what ends a login or a batch job sends to all processes of a job: gives
+  /// the launcher, which may have got it too, kStopPatience to stop the workers in good order. If
+  /// it does not, or starts others, the same as Leave(). A second call, or one without workers:
+  /// Leave() at once.
+  void LeaveUnlessEnding(const Status& why, int exit_code);
 
   /// Why the session gave up; ok: the launcher released it, or it still runs.
   const Status& why() const { return why_; }
@@ -142,6 +147,7 @@ class AgentSession : private KvUpstream, private wire::Link::Owner, private Gang
   Status why_;
   Watch done_timer_;
   Watch retire_timer_;
+  Watch patience_;
 };
 
 }  // namespace hvdray

@@ -4,6 +4,7 @@
 #ifndef HVDRAY_AGENT_GANG_SET_H_
 #define HVDRAY_AGENT_GANG_SET_H_
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,6 +67,10 @@ class GangSet final : private LocalGang::Owner {
   LocalGang* Find(Generation generation, int worker);
 
   bool is_empty() const { return gangs_.empty(); }
+  /// The launcher ends all gangs, or there is none.
+  bool is_ending() const {
+    return std::ranges::all_of(gangs_, [](const auto& gang) { return gang->is_ending(); });
+  }
   /// Whether a generation was started or stopped here.
   bool has_begun() const { return last_generation_ > 0; }
   bool IsStale(Generation generation) const { return generation <= last_generation_; }

@@ -101,6 +101,8 @@ class LocalGang final : private WorkerSet::Owner {
   /// SIGINT first gets a grace of its own. May be repeated: only a shorter grace counts, and it
   /// ends that of SIGINT.
   void Stop(Duration grace);
+  /// The launcher ends it: by Stop(), or by a SIGINT of the user before that.
+  bool is_ending() const { return kill_at_.has_value() || is_interrupted_; }
   /// The same for these workers alone; ignores workers of other gangs.
   void StopWorkers(std::span<const int> workers, Duration grace);
   /// Signals the group of one worker, or all groups (-1). Ignores invalid signal numbers.

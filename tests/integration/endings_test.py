@@ -5,6 +5,7 @@ import contextlib
 import glob
 import json
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -274,6 +275,42 @@ while True:
     assert result.code == code, result.errors
     assert result.text.count("saved") == 4, result.errors
     assert "lost" not in result.errors and "kill" not in result.errors.split("repeat to kill", 1)[1], result.errors
+
+
+def family(pid):
+    """A process and all below it."""
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(other for child in children for other in family(int(child)))]
+
+
+@pytest.mark.parametrize("options,signos", [([], [signal.SIGTERM]), ([], [signal.SIGINT]), (ELASTIC, [signal.SIGTERM, signal.SIGHUP])],
+                         ids=["batch-system", "sigint", "systemd"])
+def test_signals_to_all_processes_of_a_job_are_one_stop_in_good_order(hvdray, script, options, signos):
+    """As systemd ends a session or a scope, and batch systems a job."""
+    saves = script("saves", python_script("""
+import signal, sys, time
+def save(*_):
+    for signo in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(signo, signal.SIG_IGN)
+    time.sleep(3)  # longer than agents wait for their launcher
+    print("saved", flush=True)
+    sys.exit(0)
+for signo in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+    signal.signal(signo, save)
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""))
+    job = hvdray.job("-np", "2", *options, "--", saves)
+    up(job, 2)
+    processes = family(job.pid)
+    assert len(processes) >= 5  # agent, keeper and workers, too
+    for signo in signos:
+        for pid in processes:
+            os.kill(pid, signo)
+    result = job.wait()
+    assert result.code in [128 + signo for signo in signos], result.errors
+    assert result.text.count("saved") == 2 and "lost" not in result.errors, result.errors
 
 
 @pytest.mark.parametrize("options", [[], ELASTIC], ids=["static", "elastic"])

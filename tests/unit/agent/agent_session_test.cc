@@ -170,6 +170,28 @@ TEST_F(AgentSessionTest, LeavingTellsTheReasonBeforeTheWorkersEnd) {
   EXPECT_TRUE(Received<wire::WorkerExited>().empty());
 }
 
+TEST_F(AgentSessionTest, ASignalThatTheLauncherGotTooLeavesItTheStop) {
+  Welcome(/*grace_ms=*/3'600'000);
+  StartProbes(1, 1, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  session_->LeaveUnlessEnding({ErrorCode::kAgentLost, "SIGHUP"}, 129);
+  link_->Send({1, wire::StopGeneration{.grace_ms = 3'600'000}});
+  ASSERT_TRUE(WaitForSome<wire::GenerationStopped>());
+  EXPECT_FALSE(closed_.has_value());
+  link_->Close({}, seconds(5), [] {});
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 0);
+}
+
+TEST_F(AgentSessionTest, ASignalToTheAgentAloneEndsItWithItsCode) {
+  Welcome();
+  StartProbes(1, 1, {"wait"});
+  ASSERT_TRUE(WaitUntilReady(1));
+  session_->LeaveUnlessEnding({ErrorCode::kAgentLost, "once"}, 143);
+  ASSERT_TRUE(WaitUntilDone());
+  EXPECT_EQ(exit_code_, 143);
+}
+
 TEST_F(AgentSessionTest, SecondLeaveTakesTheGraceAway) {
   Welcome(/*grace_ms=*/3'600'000);
   StartProbes(1, 1, {"stubborn"});
