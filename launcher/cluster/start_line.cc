@@ -62,9 +62,10 @@ std::vector<SimpleCommand> CommandsOf(std::string_view line) {
     const char before = at == 0 ? '\0' : line[at - 1];
     const char after = at + 1 < line.size() ? line[at + 1] : '\0';
     const bool is_redirection = c == '&' && (before == '>' || before == '<' || after == '>');
-    if (c == ' ' || c == '\t' || c == '\r') {
-      is_in_word = false;
-      ++at;
+    const bool is_continued = c == '\\' && after == '\n';
+    if (c == ' ' || c == '\t' || c == '\r' || is_continued) {
+      is_in_word = is_in_word && is_continued;
+      at += is_continued ? 2 : 1;
     } else if (c == '#' && !is_in_word) {
       at = std::min(line.find('\n', at), line.size());
     } else if (std::string_view(";&|()\n").find(c) != std::string_view::npos && !is_redirection) {
@@ -79,10 +80,10 @@ std::vector<SimpleCommand> CommandsOf(std::string_view line) {
   return commands;
 }
 
-/// The word without quotes around it or its parts.
+/// The word without what quotes it or its parts.
 std::string Plain(std::string_view line, const Word& word) {
   std::string text(line.substr(word.begin, word.end - word.begin));
-  std::erase_if(text, [](char c) { return c == '"' || c == '\''; });
+  std::erase_if(text, [](char c) { return c == '"' || c == '\'' || c == '\\'; });
   return text;
 }
 
@@ -121,44 +122,107 @@ PlainCommand PlainOf(std::string_view line, const SimpleCommand& command) {
   return plain;
 }
 
-/// Index of the word that is Ray's program, which is told to do `what`; nullopt: none is.
-std::optional<size_t> FindRay(const std::vector<std::string>& words, std::string_view what) {
-  // They only name what follows.
+/// The command only names what follows.
+bool IsTalk(std::string_view name) {
   constexpr std::array<std::string_view, 12> kTalk = {"echo",  "printf", "logger", "grep",
                                                       "pgrep", "pkill",  "which",  "type",
                                                       "test",  "[",      "[[",     "export"};
-  if (!words.empty() && IsOneOf(words[0], kTalk)) return std::nullopt;
+  return IsOneOf(name, kTalk);
+}
+
+/// "ray", "/opt/ml/bin/ray", "$(which ray)".
+bool IsRayProgram(std::string_view word) {
+  const bool is_called = word.starts_with("$(") || word.starts_with('`');
+  if (is_called) return word.ends_with(" ray)") || word.ends_with(" ray`");
+  return BaseName(word) == "ray" || word == "ray.scripts.scripts";
+}
+
+/// Index of the word that is Ray's program, which is told to do `what`; nullopt: none is.
+std::optional<size_t> FindRay(const std::vector<std::string>& words, std::string_view what) {
+  if (!words.empty() && IsTalk(words[0])) return std::nullopt;
   for (size_t i = 0; i + 1 < words.size(); ++i) {
-    if (BaseName(words[i]) != "ray" && words[i] != "ray.scripts.scripts") continue;
+    if (!IsRayProgram(words[i])) continue;
     size_t verb = i + 1;
-    while (verb + 1 < words.size() && words[verb].starts_with("--")) ++verb;
-    if (words[verb] == what) return i;
+    while (verb + 1 < words.size() && words[verb].starts_with("--")) {
+      const bool has_value = words[verb] == "--logging-level" || words[verb] == "--logging-format";
+      verb += has_value ? 2 : 1;
+    }
+    if (verb < words.size() && words[verb] == what) return i;
   }
   return std::nullopt;
 }
 
-/// Index of the word that a `bash -c` takes as its line; nullopt: it is no such command.
-std::optional<size_t> FindInnerLine(const std::vector<std::string>& words) {
-  constexpr std::array<std::string_view, 4> kShells = {"bash", "sh", "zsh", "dash"};
-  for (size_t i = 0; i + 2 < words.size(); ++i) {
-    if (!IsOneOf(BaseName(words[i]), kShells)) continue;
-    for (size_t option = i + 1; option + 1 < words.size() && words[option].starts_with('-');
-         ++option) {
-      if (!words[option].starts_with("--") && words[option].ends_with('c')) return option + 1;
+/// A part of a line that a shell may run as a line of its own.
+struct InnerLine {
+  std::string text;
+  std::vector<size_t> places;  ///< Of its bytes in the outer line.
+};
+
+/// The bytes of `line` from `begin` to `end`, without the backslashes that quote within "…".
+InnerLine InnerLineOf(std::string_view line, size_t begin, size_t end, bool is_in_double_quotes) {
+  InnerLine inner;
+  for (size_t at = begin; at < end; ++at) {
+    const bool is_quoted = is_in_double_quotes && line[at] == '\\' && at + 1 < end &&
+                           std::string_view("\"\\$`").find(line[at + 1]) != std::string_view::npos;
+    if (is_quoted) ++at;
+    inner.text += line[at];
+    inner.places.push_back(at);
+  }
+  return inner;
+}
+
+/// What the word calls by `$(…)` or backticks; with `takes_lines` also what it has in quotes.
+std::vector<InnerLine> InnerLinesOf(std::string_view line, const Word& word, bool takes_lines) {
+  std::vector<InnerLine> lines;
+  bool is_in_double_quotes = false;
+  for (size_t at = word.begin; at < word.end;) {
+    const char quote = line[at];
+    if (quote == '"' && !takes_lines) is_in_double_quotes = !is_in_double_quotes;
+    const bool is_plain = !takes_lines && (quote == '"' || (quote == '\'' && is_in_double_quotes));
+    const size_t next = is_plain ? at + 1 : SkipQuoted(line, at);
+    const size_t begin = at + (quote == '$' ? 2 : 1);
+    const bool is_line =
+        quote == '$' || quote == '`' || (takes_lines && (quote == '"' || quote == '\''));
+    const bool is_closed = next > begin && line[next - 1] == (quote == '$' ? ')' : quote);
+    if (is_line && is_closed) {
+      lines.push_back(InnerLineOf(line, begin, next - 1, quote == '"'));
+    }
+    at = next;
+  }
+  return lines;
+}
+
+/// `-c` of `bash -c`, `su ml -c`, alone or among others.
+bool IsLineOption(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && word[1] != '-' && word.find('c') != word.npos;
+}
+
+constexpr int kMaxInnerLines = 4;  // in each other
+
+/// Each `ray stop` of the line, in its order.
+std::vector<Word> RayStopsOf(std::string_view line, int depth = 0) {
+  std::vector<Word> stops;
+  for (const SimpleCommand& command : CommandsOf(line)) {
+    const PlainCommand plain = PlainOf(line, command);
+    if (plain.words.empty()) continue;
+    if (FindRay(plain.words, "stop")) {
+      stops.push_back({command.words[plain.first].begin, command.end()});
+      continue;
+    }
+    if (depth == kMaxInnerLines) continue;
+    const bool is_talk = IsTalk(plain.words[0]);
+    bool takes_lines = plain.words[0] == "eval" || plain.words[0] == "trap";
+    for (size_t i = 0; i < plain.words.size(); ++i) {
+      const bool is_line = takes_lines && !IsAssignment(plain.words[i]);
+      for (const InnerLine& inner : InnerLinesOf(line, command.words[plain.first + i], is_line)) {
+        for (const Word& stop : RayStopsOf(inner.text, depth + 1)) {
+          stops.push_back({inner.places[stop.begin], inner.places[stop.end - 1] + 1});
+        }
+      }
+      takes_lines = takes_lines || (!is_talk && IsLineOption(plain.words[i]));
     }
   }
-  return std::nullopt;
-}
-
-/// The text within the quotes of a word that has them around it and nothing to undo inside.
-std::optional<Word> InsideQuotes(std::string_view line, const Word& word) {
-  if (word.end - word.begin < 2) return std::nullopt;
-  const char quote = line[word.begin];
-  const std::string_view inside = line.substr(word.begin + 1, word.end - word.begin - 2);
-  const bool is_quoted = (quote == '\'' || quote == '"') && line[word.end - 1] == quote;
-  if (!is_quoted || inside.find(quote) != std::string_view::npos) return std::nullopt;
-  if (quote == '"' && inside.find_first_of("\\`") != std::string_view::npos) return std::nullopt;
-  return Word{word.begin + 1, word.end - 1};
+  return stops;
 }
 
 /// What another command of the line means for where Ray is.
@@ -189,20 +253,10 @@ bool IsTransparent(std::string_view word) {
 
 std::string WithoutRayStop(std::string_view line) {
   std::string made(line);
-  const std::vector<SimpleCommand> commands = CommandsOf(line);
+  const std::vector<Word> stops = RayStopsOf(line);
   // From the end, so that what is before stays where it is.
-  for (auto command = commands.rbegin(); command != commands.rend(); ++command) {
-    const PlainCommand plain = PlainOf(line, *command);
-    if (plain.words.empty()) continue;
-    if (FindRay(plain.words, "stop")) {
-      const size_t begin = command->words[plain.first].begin;
-      made.replace(begin, command->end() - begin, "true");
-    } else if (const auto inner = FindInnerLine(plain.words)) {
-      const auto text = InsideQuotes(line, command->words[plain.first + *inner]);
-      if (!text) continue;
-      made.replace(text->begin, text->end - text->begin,
-                   WithoutRayStop(line.substr(text->begin, text->end - text->begin)));
-    }
+  for (auto stop = stops.rbegin(); stop != stops.rend(); ++stop) {
+    made.replace(stop->begin, stop->end - stop->begin, "true");
   }
   return made;
 }

@@ -10,9 +10,9 @@
 namespace hvdray {
 
 /// The line with `true` instead of each command that is `ray stop`: by a path, behind others
-/// (`conda activate ml && ray stop`), with others before it (`sudo`, `conda run -n ml`), or in a
-/// `bash -c '…'`. A line without one is returned as it is. What cannot be read from the text, such
-/// as a script, stays.
+/// (`conda activate ml && ray stop`), with others before it (`sudo`, `conda run -n ml`), in a
+/// `bash -c '…'` or a `$(…)`. A line without one is returned as it is. What cannot be read from the
+/// text, such as a script, stays.
 std::string WithoutRayStop(std::string_view line);
 
 /// Only stops Ray, whether that works or not: `ray stop --force || true`.

@@ -25,15 +25,48 @@ TEST(StartLineTest, RayStopIsTakenOutWhereverItStands) {
       {"bash -lc 'source a; ray stop; ray start'", "bash -lc 'source a; true; ray start'"},
       {"bash -c \"ray stop\"", "bash -c \"true\""},
       {"A='x;y' ray --log-style=record stop", "true"},
+      {"ray --logging-level debug stop -f", "true"},
+      {"ray \\\n  stop --force && x", "true && x"},
+      {"$(which ray) stop; \\ray stop; `command -v ray` stop", "true; true; true"},
+      {"bash --login -c -i 'ray stop'", "bash --login -c -i 'true'"},
+      {"bash -euo pipefail -c 'a; ray stop'", "bash -euo pipefail -c 'a; true'"},
+      {"bash -cx 'ray stop'", "bash -cx 'true'"},
+      {"su - ml -c 'ray stop'", "su - ml -c 'true'"},
+      {"flock /tmp/l -c \"ray stop\" && x", "flock /tmp/l -c \"true\" && x"},
+      {"eval \"$X; ray stop\"", "eval \"$X; true\""},
+      {"bash -c \"conda activate \\\"$E\\\" && ray stop\"",
+       "bash -c \"conda activate \\\"$E\\\" && true\""},
+      {"sh -c \"sh -c \\\"ray stop\\\"\"", "sh -c \"sh -c \\\"true\\\"\""},
+      {"out=$(ray stop 2>&1) || echo \"it's $out\"", "out=$(true) || echo \"it's $out\""},
+      {"echo \"it's $(ray stop)\"", "echo \"it's $(true)\""},
+      {"X=\"`ray stop`\"", "X=\"`true`\""},
   };
   for (const auto& [line, without] : kLines) EXPECT_EQ(WithoutRayStop(line), without);
 }
 
 TEST(StartLineTest, WhatStopsNoRayStaysAsItIs) {
-  for (const auto* line :
-       {"ray start --head", "echo ray stop", "echo 'a; ray stop'", "# ray stop", "ray", "xray stop",
-        "rayon stop", "ray start # then ray stop", "export X='ray stop'", "\"", "'", "$(", "a\\",
-        "stop ray; ray start", "cat <<EOF", "", "pkill -f 'ray stop'"}) {
+  for (const auto* line : {"ray start --head",
+                           "echo ray stop",
+                           "echo 'a; ray stop'",
+                           "# ray stop",
+                           "ray",
+                           "xray stop",
+                           "rayon stop",
+                           "ray start # then ray stop",
+                           "export X='ray stop'",
+                           "\"",
+                           "'",
+                           "$(",
+                           "a\\",
+                           "stop ray; ray start",
+                           "cat <<EOF",
+                           "",
+                           "pkill -f 'ray stop'",
+                           "grep -c 'ray stop' log",
+                           "X='ray stop'",
+                           "sh -c \"",
+                           "echo '$(ray stop)'",
+                           "pip install 'ray stop'"}) {
     EXPECT_EQ(WithoutRayStop(line), line);
   }
 }
