@@ -41,6 +41,23 @@ debian_mirror() {
     grep -v security | sed -E 's/^.* //; q' || true
 }
 
+# Runs apt-get with package lists and a status of its own, in FOLDER, to download: nothing of this machine changes, and root is
+# not needed.
+apt_apart() {  # apt_apart FOLDER SUITE WORD...
+  local apt=$1 suite=$2 mirror keys=/usr/share/keyrings/debian-archive-keyring.gpg
+  shift 2
+  mirror=$(debian_mirror)
+  [[ -n $mirror ]] || { echo "apt's sources name no mirror of Debian"; return 1; }
+  mkdir -p "$apt"/{lists/partial,archives/partial}
+  echo "deb [signed-by=$keys] $mirror $suite main" >"$apt/sources.list"
+  : >"$apt/status"
+  local options=(-qq -o Dir::State::Lists="$apt/lists" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt"
+                 -o Dir::Etc::SourceList="$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
+                 -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null -o APT::Sandbox::User=root
+                 -o APT::Install-Recommends=false -o Acquire::Languages=none -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o Debug::NoLocking=1)
+  apt-get "${options[@]}" update && apt-get "${options[@]}" "$@"
+}
+
 # Prints the cache's virtual environment with packages of PyPI, which is made once. The caller's array venv_options has words
 # for python -m venv.
 cached_venv() {  # cached_venv NAME PROGRAM PACKAGE...     PROGRAM is one that it then has

@@ -8,24 +8,7 @@
 set -euo pipefail
 source "$(dirname "$0")/machine.sh"
 
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
 cache=$(cache_folder)
-
-# Downloads a Python and what it needs with a package list of its own: nothing is installed on this machine.
-download() {  # download SUITE VERSION FOLDER
-  local suite=$1 version=$2 apt=$3 mirror
-  mirror=$(debian_mirror)
-  [[ -n $mirror ]] || { echo "apt's sources name no mirror of Debian"; return 1; }
-  mkdir -p "$apt"/{lists/partial,archives/partial}
-  echo "deb [signed-by=$keys] $mirror $suite main" >"$apt/sources.list"
-  : >"$apt/status"
-  local options=(-qq -o Dir::State::Lists="$apt/lists" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt"
-                 -o Dir::Etc::SourceList="$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
-                 -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null -o APT::Sandbox::User=root
-                 -o APT::Install-Recommends=false -o Acquire::Languages=none -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o Debug::NoLocking=1)
-  apt-get "${options[@]}" update
-  apt-get "${options[@]}" --yes --download-only install "python$version-venv"
-}
 
 # An unpacked interpreter finds its modules by its own path, and its libraries by what is written into it here. It keeps this
 # machine's C library, unless its own is newer.
@@ -51,7 +34,7 @@ make() {  # make SUITE VERSION FOLDER
   local suite=$1 version=$2 folder=$3
   rm -rf "$folder"
   mkdir -p "$folder/root"
-  download "$suite" "$version" "$folder/apt"
+  apt_apart "$folder/apt" "$suite" --yes --download-only install "python$version-venv"  # and what it needs
   unpack "$version" "$folder/apt" "$folder/root"
   rm -rf "$folder/apt"
   ln -s root/usr/share/python-wheels "$folder/wheels"

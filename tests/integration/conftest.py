@@ -51,6 +51,7 @@ def pytest_addoption(parser):
     parser.addoption("--ray-libraries", default="")
     parser.addoption("--moto-venv", default="")
     parser.addoption("--optuna-venv", default="")
+    parser.addoption("--postgres", default="")
     parser.addoption("--frameworks-venv", default="")
     parser.addoption("--jax-venv", default="")
     parser.addoption("--new-torch-venv", default="")

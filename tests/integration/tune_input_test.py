@@ -3,9 +3,13 @@
 
 import json
 import os
+import pathlib
 import signal
+import socket
 import subprocess
+import tempfile
 import time
+import urllib.request
 
 import pytest
 from tune_program import ROOT, SEARCH, optuna_venv, programs, tune  # noqa: F401
@@ -209,6 +213,71 @@ def test_two_searches_share_the_trials_of_a_study(tune, is_killed):  # noqa: F81
     assert [result.code for result in results] == [0] * len(jobs), [result.errors for result in results]
     states = tune.rows("select state from trials where trial_id not in (select trial_id from trial_user_attributes where key = 'hvdray:again')")
     assert states == [("COMPLETE",)] * 6
+
+
+@pytest.fixture
+def postgres(request):
+    """The URL of a server of this test's own, at a socket, and what a question gets."""
+    root = request.config.getoption("--postgres")
+    if not root:
+        if os.environ.get("CI") == "true":
+            pytest.fail("no --postgres, and CI skips nothing")
+        pytest.skip("needs --postgres (tools/postgres_env.sh)")
+    (programs,) = pathlib.Path(root).glob("usr/lib/postgresql/*/bin")
+    (library,) = pathlib.Path(root).glob("usr/lib/*/libpq.so.5")
+    environment = {"LC_ALL": "C", "PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(library.parent)}
+    as_user = ["unshare", "--user", "--map-user=65534"] if os.geteuid() == 0 else []  # It refuses root.
+    with tempfile.TemporaryDirectory() as folder:  # A socket's path is short.
+        options = {"cwd": folder, "env": environment, "text": True}
+        made = subprocess.run([*as_user, programs / "initdb", "-D", "data", "-N", "-A", "trust", "-U", "tune"], capture_output=True, check=False, **options)
+        assert made.returncode == 0, made.stderr
+        server = subprocess.Popen([*as_user, programs / "postgres", "-D", "data", "-k", folder, "-c", "listen_addresses="],
+                                  stderr=subprocess.PIPE, **options)
+        try:
+            assert any("ready to accept connections" in line for line in server.stderr)
+            psql = [programs / "psql", "-h", folder, "-U", "tune", "-At", "postgres", "-c"]
+            yield (f"postgresql+psycopg2://tune@/postgres?host={folder}",
+                   lambda query: subprocess.run([*psql, query], capture_output=True, check=False, **options).stdout.split())
+        finally:
+            server.send_signal(signal.SIGQUIT)  # Its processes end at once.
+            server.communicate()
+
+
+def test_several_searches_share_a_study_in_postgresql_and_one_that_is_killed_is_taken_over(tune, postgres):  # noqa: F811
+    url, ask = postgres
+    text = f"func: 'obj:shared'\nspace: {{x: {{float: [0, 1]}}}}\nmetric: loss\ntrials: 5\nmax_concurrent: 1\nstorage: '{url}'\n"
+    (tune.folder / "hold").touch()
+    jobs = []
+    for count in (1, 2, 3):
+        jobs.append(tune.start(text, *["--resume"] * (count > 1)))
+        jobs[-1].wait_for(lambda count=count: ask("select state from trials") == ["RUNNING"] * count, what="its trial")
+    os.kill(jobs[0].pid, signal.SIGKILL)
+    jobs.pop(0).process.wait()
+    (tune.folder / "hold").unlink()
+    results = [job.wait(60) for job in jobs]
+    assert [result.code for result in results] == [0, 0], [result.errors for result in results]
+    ended = ask("select state from trials where trial_id not in (select trial_id from trial_user_attributes where key = 'hvdray:again')")
+    assert ended == ["COMPLETE"] * 5
+    shown = json.loads(tune.show(url, "--json").text)["trials"]
+    assert [trial["state"] for trial in shown if "again" not in trial] == ["complete"] * 5
+    assert f"is already in {url}" in tune(text, code=125).errors
+
+
+def test_optuna_dashboard_answers_on_the_storage(tune, optuna_venv):  # noqa: F811
+    tune(SEARCH)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    dashboard = subprocess.Popen([f"{optuna_venv}/bin/optuna-dashboard", "sqlite:///s.tune/study.db", "--host", "127.0.0.1", "--port", str(port)],
+                                 cwd=tune.folder, env=tune.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert any("Listening on" in line for line in dashboard.stderr)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/studies/1", timeout=60) as answer:
+            trials = json.load(answer)["trials"]
+    finally:
+        dashboard.kill()
+        dashboard.communicate()
+    assert [(trial["state"], len(trial["intermediate_values"])) for trial in trials] == [("Complete", 4)] * 4
 
 
 def test_a_reader_that_goes_away_ends_the_search(tune):  # noqa: F811
