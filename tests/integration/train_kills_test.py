@@ -30,7 +30,7 @@ def kill_at(number):
             return change(*args, **kwargs)
         return do
     import builtins
-    for place, name in [(os, n) for n in "rename fsync truncate unlink rmdir mkdir sendfile".split()] + [(builtins, "open")]:
+    for place, name in [(os, n) for n in "rename fsync chmod fchmod truncate unlink rmdir mkdir sendfile".split()] + [(builtins, "open")]:
         setattr(place, name, counted(getattr(place, name)))
 """
 

@@ -4,10 +4,13 @@
 import contextlib
 import enum
 import itertools
+import json
 import math
 import random
 import signal
 import socket
+import stat
+import subprocess
 import sys
 import threading
 
@@ -15,8 +18,7 @@ import pytest
 from python_program import ROOT
 
 sys.path.insert(0, str(ROOT / "python"))
-from hvdray.train import _data, _files, _metrics  # noqa: E402  pylint: disable=wrong-import-position
-from hvdray.train._checkpoint import receive  # noqa: E402  pylint: disable=wrong-import-position
+from hvdray.train import _checkpoint, _data, _files, _metrics  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train._store import Store  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train._commits import Commits, Made, to_prune  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -269,7 +271,7 @@ def test_a_run_follows_no_link_in_its_directory(tmp_path, planted):
     store = Store(str(root))
     store.open()
     for step in (lambda: store.append("progress.csv", b"line"), lambda: store.truncate("progress.csv", 1),
-                 lambda: store.put("run.json", b"new"), lambda: store.make("part", ["a"])):
+                 lambda: store.put("run.json", b"new"), lambda: store.make("part", [_files.Found("a", 0, 0, 0o755)])):
         with contextlib.suppress(OSError):
             step()
     with contextlib.suppress(OSError):
@@ -278,9 +280,38 @@ def test_a_run_follows_no_link_in_its_directory(tmp_path, planted):
         arriving.finish()
         store.move("part", "checkpoint")
     with contextlib.suppress(OSError):
-        receive(str(root), ["part"], [_files.Found("part/model.pt", 3, 0)], lambda file, at: b"new")
+        found = ([_files.Found("part", 0, 0, None)], [_files.Found("part/model.pt", 3, 0, None)])
+        _checkpoint.receive(str(root), found, lambda file, at: b"new")
     store.close()
     assert (secret.read_text(), [path.name for path in own.iterdir()]) == ("precious", ["model.pt"])
+
+
+def test_permissions_are_kept_and_the_owner_may_read(tmp_path):
+    (tmp_path / "from/folder").mkdir(parents=True)
+    wanted = {"folder": 0o700, "folder/run.sh": 0o755, "secret": 0o600, "kept": 0o440, "odd": 0o4711}
+    for name, mode in wanted.items():
+        if name != "folder":
+            (tmp_path / "from" / name).touch()
+        (tmp_path / "from" / name).chmod(mode)
+    found = _files.scan(str(tmp_path / "from"))
+    _files.copy_in(str(tmp_path / "from"), found, str(tmp_path / "copy"), "1")
+    received = tuple(_files.as_found(json.loads(json.dumps(_files.as_rows(part)))) for part in found)
+    _checkpoint.receive(str(tmp_path / "received"), received, lambda name, at: pytest.fail("they are empty"))
+    for target in "copy", "received":
+        assert {name: stat.S_IMODE((tmp_path / target / name).stat().st_mode) for name in wanted} == {**wanted, "odd": 0o711}
+
+
+def test_many_files_are_on_the_disk_by_one_call(tmp_path):
+    for count, calls in (3, {"fsync": 4}), (100, {"syncfs": 1}):
+        folder = tmp_path / f"{count}"
+        folder.mkdir()
+        for number in range(count):
+            (folder / f"{number}").write_text("x")
+        program = "import sys; from hvdray._disk import sync_tree; sync_tree(sys.argv[1])"
+        done = subprocess.run(["strace", "-qq", "-f", "-e", "trace=fsync,syncfs", sys.executable, "-c", program, folder],
+                              env={"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, check=True)
+        assert {name: done.stderr.count(f"{name}(") for name in calls} == calls, done.stderr
+        assert len(done.stderr.splitlines()) == sum(calls.values()), done.stderr
 
 
 def test_a_file_may_have_the_longest_name_there_is(tmp_path):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import shutil
 import tempfile
@@ -67,24 +66,27 @@ def stored(store: Any, name: str) -> Checkpoint:
         return Checkpoint(store.path(name))
 
     def fetch(target: str) -> None:
-        folders, files = store.listing(name)
-        receive(target, folders, files, lambda file, at: bytes(store.piece(name, file, at)))
+        receive(target, store.listing(name), lambda file, at: bytes(store.piece(name, file, at)))
 
     return Checkpoint(f"{store.root}/{name}", fetch=fetch)
 
 
-def receive(target: str, folders: list[str], files: list[_files.Found], piece: Callable[[str, int], bytes]) -> None:
+def receive(target: str, found: _files.Listing, piece: Callable[[str, int], bytes]) -> None:
     """Writes what `piece(file, at)` returns, until it returns nothing."""
-    for folder in folders:
-        _files.make_folders(target, _files.checked_name(folder))
+    folders, files = found
+    _files.make_folders(target, folders)
     for file in files:
-        path = os.path.join(target, _files.checked_name(file.name))
-        _files.make_folders(target, os.path.dirname(file.name))
-        with io.BufferedWriter(_files.anew(path)) as out:
+        _files.make_folder(target, os.path.dirname(file.name))  # An object store has no directories.
+        arriving = _files.Arriving(target, file.name, str(os.getpid()))
+        try:
             at = 0
             while at < file.size:
                 data = piece(file.name, at)
                 if not data:
                     raise OSError(f"a file of the checkpoint has ended early: {file.name}")
-                out.write(data)
+                arriving.write(data)
                 at += len(data)
+            arriving.finish(file.mode)
+        except BaseException:
+            arriving.discard()
+            raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a checkpoint: listed, copied and read without following links, each safe on the disk before it has its name."""
+"""The files of a checkpoint: listed, copied and read without following links, with their permissions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import hashlib
 import io
 import os
 import stat
-from typing import IO, Any, Iterator, NamedTuple
+from typing import IO, Any, Iterable, Iterator, NamedTuple, Optional
 
 PIECE = 4 << 20  # bytes
+MODE = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 
 class Found(NamedTuple):
     name: str  # relative, with '/'
     size: int
     changed_ns: int
+    mode: Optional[int]  # permissions; None: an object store has none
 
 
-def scan(root: str) -> tuple[list[str], list[Found]]:
+Listing = tuple[list[Found], list[Found]]  # directories, outer ones first, and files
+
+
+def scan(root: str) -> Listing:
     """Its directories, outer ones first, and its files. Raises OSError, and ValueError for links, devices, sockets and pipes."""
-    folders: list[str] = []
+    folders: list[Found] = []
     files: list[Found] = []
     pending = [""]
     while pending:
@@ -32,10 +37,10 @@ def scan(root: str) -> tuple[list[str], list[Found]]:
                 name = f"{folder}/{entry.name}" if folder else entry.name
                 about = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(about.st_mode):
-                    folders.append(name)
+                    folders.append(Found(name, 0, 0, about.st_mode & MODE))
                     pending.append(name)
                 elif stat.S_ISREG(about.st_mode):
-                    files.append(Found(name, about.st_size, about.st_mtime_ns))
+                    files.append(Found(name, about.st_size, about.st_mtime_ns, about.st_mode & MODE))
                 else:
                     what = "a link, and links are not followed" if stat.S_ISLNK(about.st_mode) else "no plain file"
                     raise ValueError(f"{os.path.join(root, name)!r} is {what}: a checkpoint has files and directories only")
@@ -49,7 +54,7 @@ def _listed(root: str, folder: str) -> "os._ScandirIterator[str]":
         raise FileNotFoundError(f"the checkpoint's directory is not there: {os.path.join(root, folder)}") from None
 
 
-def check_unchanged(root: str, before: tuple[list[str], list[Found]]) -> None:
+def check_unchanged(root: str, before: Listing) -> None:
     """Raises RuntimeError."""
     if scan(root) != before:
         raise RuntimeError(f"the checkpoint's directory has changed while it was copied: {root}")
@@ -69,6 +74,25 @@ def as_text(name: str) -> str:
 
 def as_name(text: str) -> str:
     return os.fsdecode(text.encode("latin-1"))
+
+
+def as_rows(found: Iterable[Found]) -> list[Any]:
+    """For JSON."""
+    return [[as_text(entry.name), entry.size, entry.mode] for entry in found]
+
+
+def as_found(rows: Iterable[Any]) -> list[Found]:
+    """As another process gave them. Raises ValueError."""
+    return [Found(checked_name(as_name(name)), size, 0, None if mode is None else mode & MODE) for name, size, mode in rows]
+
+
+def make_folders(root: str, folders: Iterable[Found]) -> None:
+    """The owner may do everything in them. Raises OSError."""
+    os.makedirs(root, exist_ok=True)
+    for folder in folders:
+        make_folder(root, folder.name)
+        if folder.mode is not None:
+            os.chmod(os.path.join(root, folder.name), folder.mode | stat.S_IRWXU)
 
 
 @contextlib.contextmanager
@@ -94,8 +118,8 @@ def anew(path: str) -> io.FileIO:
     return open(path, "xb", buffering=0)
 
 
-def make_folders(root: str, folder: str) -> None:
-    """The directories of `root/folder` below `root`; none of them may be a link. Raises OSError."""
+def make_folder(root: str, folder: str) -> None:
+    """With those between it and `root`; none of them may be a link. Raises OSError."""
     path = root
     for part in filter(None, folder.split("/")):
         path = os.path.join(path, part)
@@ -106,7 +130,7 @@ def make_folders(root: str, folder: str) -> None:
 
 
 class Arriving:
-    """A file that gets its name once it is whole and on the disk. Discarded, if it is not finished. Raises OSError."""
+    """A file that gets its name once it is whole. Discarded, if it is not finished. Raises OSError."""
 
     def __init__(self, root: str, name: str, by: str):
         self._path = os.path.join(root, name)
@@ -127,8 +151,10 @@ class Arriving:
         while at < size and (count := os.sendfile(self.file.fileno(), source.fileno(), at, min(size - at, 64 * PIECE))):
             at += count
 
-    def finish(self) -> None:
-        os.fsync(self.file.fileno())
+    def finish(self, mode: Optional[int] = None) -> None:
+        """Its owner may read it."""
+        if mode is not None:
+            os.fchmod(self.file.fileno(), mode | stat.S_IRUSR)
         self.file.close()
         os.rename(self._part, self._path)
 
@@ -138,27 +164,16 @@ class Arriving:
             os.unlink(self._part)
 
 
-def copy_in(source: str, found: tuple[list[str], list[Found]], target: str, by: str) -> None:
-    """Into a directory that others copy into as well; all of it is on the disk afterwards. Raises OSError."""
+def copy_in(source: str, found: Listing, target: str, by: str) -> None:
+    """Into a directory that others copy into as well. Raises OSError."""
     folders, files = found
-    for folder in folders:
-        make_folders(target, folder)
+    make_folders(target, folders)
     for entry in files:
         arriving = Arriving(target, entry.name, by)
         try:
             with reading(source, entry.name) as file:
                 arriving.copy(file, entry.size)
-            arriving.finish()
+            arriving.finish(entry.mode)
         except BaseException:
             arriving.discard()
             raise
-    for folder in ["", *folders]:
-        sync_folder(os.path.join(target, folder))
-
-
-def sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

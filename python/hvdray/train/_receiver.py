@@ -106,10 +106,11 @@ class Receiver:
             self._in_use.pop(rank, None)
             return {"part": self._path_of(self._part_of(rank))}, b""
         if do == "part":
-            folders = [_files.checked_name(_files.as_name(folder)) for folder in question["folders"]]
-            self._store.make(self._part_of(rank), folders)
+            self._store.make(self._part_of(rank), _files.as_found(question["folders"]))
         elif do == "piece":
-            self._on_piece(rank, _files.checked_name(_files.as_name(question["file"])), content, question["last"])
+            self._on_piece(rank, _files.checked_name(_files.as_name(question["file"])), content, question["last"], question["mode"])
+        elif do == "sync":
+            self._store.flush(self._part_of(rank))
         elif do == "made":
             self._on_made(rank, question)
         elif do == "end":
@@ -118,8 +119,7 @@ class Receiver:
             return self._last(rank), b""
         elif do == "list":
             folders, files = self._store_of(question["name"]).listing(self._checked(question["name"]))
-            listed = {"folders": [_files.as_text(folder) for folder in folders], "files": [(_files.as_text(f.name), f.size) for f in files]}
-            return listed, b""
+            return {"folders": _files.as_rows(folders), "files": _files.as_rows(files)}, b""
         elif do == "get":
             name = _files.checked_name(_files.as_name(question["file"]))
             return {}, self._store_of(question["name"]).piece(self._checked(question["name"]), name, question["at"])
@@ -137,7 +137,7 @@ class Receiver:
     def _path_of(self, part: str) -> Optional[str]:
         return self._store.path(part) if "://" not in self._store.root else None
 
-    def _on_piece(self, rank: int, name: str, content: Any, is_last: bool) -> None:
+    def _on_piece(self, rank: int, name: str, content: Any, is_last: bool, mode: int) -> None:
         arriving = self._arriving.get((rank, name))
         try:
             if arriving is None:
@@ -147,7 +147,7 @@ class Receiver:
             arriving.write(content)
             if is_last:
                 del self._arriving[rank, name]
-                arriving.finish()
+                arriving.finish(mode & _files.MODE)
         except Exception:
             self._arriving.pop((rank, name), None)
             if arriving is not None:

@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .. import _worker
+from .._disk import sync_tree
 from . import _files
 from ._checkpoint import Checkpoint, receive
 from ._data import Shard
@@ -87,17 +88,16 @@ class Session:
     def _save(self, checkpoint: Checkpoint, part: Optional[str]) -> None:
         with checkpoint.as_directory() as source:
             found = _files.scan(source)
-            by = str(os.getpid())
+            self._ask({"do": "part", "folders": _files.as_rows(found[0])})
             if self._sees_storage and part is not None:
-                self._ask({"do": "part", "folders": [_files.as_text(folder) for folder in found[0]]})
-                _files.copy_in(source, found, part, by)
+                _files.copy_in(source, found, part, str(os.getpid()))
+                sync_tree(part)
             else:
-                self._stream(source, found)
+                self._stream(source, found[1])
+                self._ask({"do": "sync"})
             _files.check_unchanged(source, found)
 
-    def _stream(self, source: str, found: "tuple[list[str], list[_files.Found]]") -> None:
-        folders, files = found
-        self._ask({"do": "part", "folders": [_files.as_text(folder) for folder in folders]})
+    def _stream(self, source: str, files: "list[_files.Found]") -> None:
         waiting = 0
         try:
             for entry in files:
@@ -107,7 +107,8 @@ class Session:
                         data = file.read(min(_files.PIECE, entry.size - at)) if at < entry.size else b""
                         at += len(data)
                         is_last = at >= entry.size or not data
-                        self._tell({"do": "piece", "file": _files.as_text(entry.name), "last": is_last}, [data] if data else [])
+                        piece = {"do": "piece", "file": _files.as_text(entry.name), "last": is_last, "mode": entry.mode}
+                        self._tell(piece, [data] if data else [])
                         waiting += 1
                         while waiting >= WINDOW:
                             waiting -= 1
@@ -135,9 +136,8 @@ class Session:
         def fetch(target: str) -> None:
             with self._lock:
                 listing = self._ask({"do": "list", "name": found["name"]})
-                folders = [_files.as_name(folder) for folder in listing["folders"]]
-                files = [_files.Found(_files.as_name(name), size, 0) for name, size in listing["files"]]
-                receive(target, folders, files, lambda name, at: self._piece(found["name"], name, at))
+                listed = _files.as_found(listing["folders"]), _files.as_found(listing["files"])
+                receive(target, listed, lambda name, at: self._piece(found["name"], name, at))
 
         return Checkpoint(found["where"], fetch=fetch)
 

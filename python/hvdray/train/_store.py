@@ -14,6 +14,7 @@ import shutil
 import uuid
 from typing import Any, Optional
 
+from .._disk import sync_folder, sync_tree
 from .._errors import HvdrayError
 from .._trust import no_link
 from . import _files
@@ -61,13 +62,17 @@ class Store:
             return sorted(os.listdir(self.root))
         return []
 
-    def make(self, part: str, folders: list[str]) -> None:
-        for folder in ["", *folders]:
-            _files.make_folders(self.root, f"{part}/{folder}")
+    def make(self, part: str, folders: "list[_files.Found]") -> None:
+        _files.make_folder(self.root, part)
+        _files.make_folders(self.path(part), folders)
 
     def arriving(self, part: str, name: str, by: str) -> Any:
-        _files.make_folders(self.root, os.path.dirname(f"{part}/{name}"))
+        _files.make_folder(self.root, os.path.dirname(f"{part}/{name}"))
         return _files.Arriving(os.path.join(self.root, part), name, by)
+
+    def flush(self, part: str) -> None:
+        """All of it is on the disk."""
+        sync_tree(self.path(part))
 
     def move(self, part: str, name: str) -> None:
         """Into a checkpoint, which may have files of other ranks."""
@@ -78,13 +83,13 @@ class Store:
         self.make(name, folders)
         for file in files:
             os.rename(os.path.join(self.path(part), file.name), os.path.join(self.path(name), file.name))
-        for folder in ["", *folders]:
-            _files.sync_folder(os.path.join(self.path(name), folder))
+        for path in [self.path(name), *(os.path.join(self.path(name), folder.name) for folder in folders)]:
+            sync_folder(path)
         self.remove(part)
 
     def sync(self) -> None:
         """What was moved is on the disk."""
-        _files.sync_folder(self.root)
+        sync_folder(self.root)
 
     def remove(self, name: str) -> None:
         path = self.path(name)
@@ -99,11 +104,12 @@ class Store:
         arriving = _files.Arriving(self.root, name, "new")
         try:
             arriving.write(content)
+            os.fsync(arriving.file.fileno())
             arriving.finish()
         except BaseException:
             arriving.discard()
             raise
-        _files.sync_folder(self.root)
+        sync_folder(self.root)
 
     def append(self, name: str, content: bytes) -> None:
         with open(self.path(name), "ab", buffering=0, opener=no_link) as file:
@@ -131,7 +137,7 @@ class Store:
                 return file.read()
         return None
 
-    def listing(self, name: str) -> "tuple[list[str], list[_files.Found]]":
+    def listing(self, name: str) -> _files.Listing:
         return _files.scan(self.path(name))
 
     def piece(self, name: str, file: str, at: int) -> bytes:
@@ -149,7 +155,7 @@ class _Upload(io.BytesIO):
         self._file.write(bytes(data))
         return len(data)
 
-    def finish(self) -> None:
+    def finish(self, _mode: Optional[int] = None) -> None:
         self._file.close()
 
     def discard(self) -> None:
@@ -183,14 +189,17 @@ class UrlStore(Store):
             return []
         return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in self._system.ls(self._base, detail=False, refresh=True))
 
-    def make(self, part: str, folders: list[str]) -> None:
-        for folder in ["", *folders]:
+    def make(self, part: str, folders: "list[_files.Found]") -> None:
+        for folder in ["", *(folder.name for folder in folders)]:
             self._system.makedirs(f"{self.path(part)}/{folder}".rstrip("/"), exist_ok=True)
 
     def arriving(self, part: str, name: str, by: str) -> Any:
         path = f"{self.path(part)}/{name}"
         self._system.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
         return _Upload(self._system, path)
+
+    def flush(self, part: str) -> None:
+        pass
 
     def move(self, part: str, name: str) -> None:
         folders, files = self.listing(part)
@@ -240,13 +249,13 @@ class UrlStore(Store):
             return bytes(self._system.cat_file(self.path(name)))
         return None
 
-    def listing(self, name: str) -> "tuple[list[str], list[_files.Found]]":
+    def listing(self, name: str) -> _files.Listing:
         base = self.path(name).rstrip("/")
         found = self._system.find(base, withdirs=True, detail=True)
         rows = [(path[len(base) + 1 :] if path.startswith(base) else path, about) for path, about in found.items()]
         rows = [(path.rstrip("/"), about) for path, about in rows if path.strip("/")]
-        folders = [path for path, about in rows if about["type"] == "directory"]
-        return sorted(folders), [_files.Found(path, about["size"], 0) for path, about in rows if about["type"] == "file"]
+        found_of = {kind: [_files.Found(path, about["size"] or 0, 0, None) for path, about in rows if about["type"] == kind] for kind in ("directory", "file")}
+        return sorted(found_of["directory"]), found_of["file"]
 
     def piece(self, name: str, file: str, at: int) -> bytes:
         return bytes(self._system.cat_file(f"{self.path(name)}/{file}", start=at, end=at + _files.PIECE))

@@ -13,6 +13,7 @@ import socket
 import sys
 from typing import Any, Mapping, Optional, Union
 
+from .._disk import sync_tree
 from .._messages import head_of
 
 CHECKPOINT = "checkpoint"
@@ -91,13 +92,7 @@ def _keep(source: Union[str, "os.PathLike[str]"]) -> None:
         raise NotADirectoryError(f"report: the checkpoint is no directory: {os.fspath(source)}")
     shutil.rmtree(new, ignore_errors=True)
     shutil.copytree(source, new, symlinks=True)
-    for folder, _, files in os.walk(new):
-        for name in [*files, "."]:
-            path = os.path.join(folder, name)
-            if not os.path.islink(path):
-                descriptor = os.open(path, os.O_RDONLY)
-                os.fsync(descriptor)
-                os.close(descriptor)
+    sync_tree(new)
     if os.path.isdir(here):
         shutil.rmtree(old, ignore_errors=True)
         os.rename(here, old)
