@@ -4,12 +4,19 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import inspect
 from types import GetSetDescriptorType, MemberDescriptorType
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 LASTING = (ImportError, NameError, SyntaxError)  # Before a loop's first report, they come again in each attempt.
 _MEMBERS = (GetSetDescriptorType, MemberDescriptorType)
+
+
+def nearest(word: str, words: Sequence[str]) -> str:
+    """A part of a message, or nothing."""
+    close = difflib.get_close_matches(word, words, 1, 0.6)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class HvdrayError(RuntimeError):

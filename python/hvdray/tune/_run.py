@@ -43,6 +43,11 @@ def url_of(search: Search) -> str:
 
 def go(search: Search, resume: bool, view: View) -> Any:
     """Raises TuneError, and KeyboardInterrupt."""
+    with search.placing():
+        return _go(search, resume, view)
+
+
+def _go(search: Search, resume: bool, view: View) -> Any:
     hosts = lanes_of(search)
     try:
         os.makedirs(search.output, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from typing import Any, Optional
 
@@ -27,7 +28,8 @@ def lanes_of(search: Search) -> list[str]:
     if not lanes:
         there = ", ".join(f"{host}:{count}" for host, count in slots)
         shape = f"{search.np} slots" + (f" on {search.num_hosts} hosts" if search.num_hosts else "")
-        raise SpecError(f"a trial needs {shape}, and there are {there}", hint="change run: in the file of the search")
+        raise SpecError(f"a trial needs {shape}, and there are {there}", hint="change run: in the file of the search",
+                        path=("run",))
     count = min(search.max_concurrent or MAX_LANES, search.trials, len(lanes))
     return [",".join(f"{host}:{slots}" for host, slots in lane) for lane in lanes[:count]]
 
@@ -79,7 +81,11 @@ def _slots(search: Search) -> Optional[Hosts]:
     if _NO_NUMBER in done.stderr:
         return None
     refusal = _refusal_of(done.stderr.strip().replace("hvdray run: ", "", 1), text, {})
-    raise SpecError(refusal.message.replace("options[", "run["), code=refusal.code, hint=refusal.hint)
+    found = re.match(r"options(?:\['(\w+)'\])?: (?=unknown key '(\w+)'|)", refusal.message)
+    key = (found[1] or found[2] or "") if found is not None else ""
+    message = refusal.message[found.end() if found is not None else 0 :]
+    what = "run." if key and message.startswith(key) else "run: "
+    raise SpecError(what + message, code=refusal.code, hint=refusal.hint, path=("run", key))
 
 
 def without_slots(options: dict[str, Any]) -> dict[str, Any]:

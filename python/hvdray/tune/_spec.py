@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import difflib
 import itertools
 import math
 import os
 import re
 import shlex
 import sys
-from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence, Union
 
-from .._errors import HvdrayError
+from .._errors import HvdrayError, nearest
 
 KEYS = (
     "command func config run space metric direction trials sampler pruner storage study output report_from max_concurrent "
@@ -52,7 +52,11 @@ class TuneError(HvdrayError):
 
 
 class SpecError(TuneError, ValueError):
-    """What describes a search is wrong."""
+    """What describes a search is wrong. `path`: of the value, where the message has no place yet."""
+
+    def __init__(self, message: str, *, path: "Optional[Path]" = None, **more: Any):
+        super().__init__(message, **more)
+        self.path = path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +94,17 @@ class Search:
     max_failures: int
     fail_fast: bool
     trial_timeout: Optional[float]
+    places: Places = dataclasses.field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def placing(self) -> Iterator[None]:
+        """What is found to be wrong once the file has been read is said with its place, too."""
+        try:
+            yield
+        except SpecError as error:
+            if error.path is None:
+                raise
+            raise _placed(self.places, error.path, error.message, error.hint, error.code) from error.__cause__
 
     def grid(self) -> list[dict[str, Any]]:
         """The points of the grid that are tried, in the order written: the last parameter varies fastest. Empty: there is no grid."""
@@ -137,12 +152,6 @@ def read_search(tree: Any, name: str, places: Optional[Places] = None, func: Any
     return _Reader(places or {}).search(tree, name, func)
 
 
-def nearest(word: str, words: Sequence[str]) -> str:
-    """A part of a message, or nothing."""
-    close = difflib.get_close_matches(word, words, 1, 0.6)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
 def text_of(value: Any) -> str:
     """As a command line has it."""
     if isinstance(value, bool) or value is None:
@@ -150,13 +159,17 @@ def text_of(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
+def _placed(places: Places, path: Path, message: str, hint: str, code: str = "") -> SpecError:
+    where = next((places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in places), "")
+    return SpecError(f"{where}: {message}" if where else message, code=code or ("HVD-E0102" if where else ""), hint=hint)
+
+
 class _Reader:
     def __init__(self, places: Places):
         self._places = places
 
     def fail(self, path: Path, message: str, hint: str = "") -> NoReturn:
-        where = next((self._places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self._places), "")
-        raise SpecError(f"{where}: {message}" if where else message, code="HVD-E0102" if where else "", hint=hint)
+        raise _placed(self._places, path, message, hint)
 
     def mapping(self, value: Any, path: Path, keys: Optional[Sequence[str]] = None) -> dict[str, Any]:
         what = ".".join(map(str, path)) or "a search"
@@ -224,6 +237,7 @@ class _Reader:
             max_failures=self.number(tree, "max_failures", 0, 0),
             fail_fast=tree.get("fail_fast", False),
             trial_timeout=self.number(tree, "trial_timeout", 0.001, None, is_whole=False),
+            places=self._places,
         )
 
     def storage(self, tree: Mapping[str, Any]) -> str:
@@ -281,6 +295,8 @@ class _Reader:
 
     def run(self, tree: Mapping[str, Any]) -> tuple[dict[str, Any], int, Optional[int]]:
         run = {key.replace("-", "_"): value for key, value in self.mapping(tree.get("run", {}), ("run",)).items()}
+        places = {path: where for path, where in self._places.items() if path[:1] == ("run",) and len(path) == 2}
+        self._places = {**self._places, **{("run", str(path[1]).replace("-", "_")): where for path, where in places.items()}}
         for key in run:
             if key in REFUSED:
                 self.fail(("run", key), f"run.{key} is not for trials: {REFUSED[key]}")

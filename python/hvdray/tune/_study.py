@@ -16,8 +16,8 @@ import uuid
 import warnings
 from typing import Any, Iterator, Optional, Sequence
 
-from .._errors import HvdrayError
-from ._spec import INSTALL, Parameter, Search, SpecError, TuneError, nearest
+from .._errors import HvdrayError, nearest
+from ._spec import INSTALL, Parameter, Path, Search, SpecError, TuneError
 from ._sqlite import SQLITE, begin_log, end_log, local_file, on_connect
 from ._trial import CHECKPOINT
 
@@ -57,16 +57,16 @@ def storage_errors(url: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def optuna_errors(what: str) -> Iterator[None]:
+def optuna_errors(what: str, path: Path) -> Iterator[None]:
     """What a sampler or pruner raises, whatever it is, as one line; but for what a storage raises."""
     try:
         yield
     except (HvdrayError, SQLAlchemyError, optuna.exceptions.StorageInternalError):
         raise
     except ImportError as error:
-        raise _lacking(what, error) from None
+        raise _lacking(what, path, error) from None
     except Exception as error:
-        raise SpecError(f"{what}: {str(error) or type(error).__name__}") from error
+        raise SpecError(f"{what}: {str(error) or type(error).__name__}", path=path) from error
 
 
 def shown_url(url: str) -> str:
@@ -90,7 +90,7 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
         with storage_errors(url):
             return _storage(url, engine_kwargs=arguments, skip_table_creation=not makes_tables)
     except ImportError as error:
-        raise _lacking(f"the storage {shown_url(url)}", error) from None
+        raise _lacking(f"the storage {shown_url(url)}", ("storage",), error) from None
     except HvdrayError:
         raise
     except Exception as error:
@@ -116,31 +116,27 @@ def make(kind: str, name: str, arguments: dict[str, Any]) -> Any:
     found = classes.get(_short(name + end))
     names = sorted(short.replace(end.lower(), "") for short in classes)
     if found is None:
-        raise SpecError(f"{kind}: Optuna has no {name!r}{nearest(name, names)}", hint=f"one of {', '.join(names)}")
+        raise SpecError(f"{kind}: Optuna has no {name!r}{nearest(name, names)}", hint=f"one of {', '.join(names)}", path=(kind,))
     cls = getattr(home, found)
     known = [p for p in inspect.signature(cls).parameters]
     for key in arguments:
         if key not in known:
-            raise SpecError(f"{kind}: {found} has no argument {key!r}{nearest(key, known)}", hint=f"it has {', '.join(known)}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return cls(**arguments)
-    except ImportError as error:
-        raise _lacking(f"{kind}: {found}", error) from None
-    except Exception as error:
-        raise SpecError(f"{kind}: {found}: {error}") from error
+            raise SpecError(f"{kind}: {found} has no argument {key!r}{nearest(key, known)}", hint=f"it has {', '.join(known)}",
+                            path=(kind, name, key))
+    with optuna_errors(f"{kind}: {found}", (kind, name)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cls(**arguments)
 
 
-def _lacking(what: str, error: ImportError) -> SpecError:
+def _lacking(what: str, path: Path, error: ImportError) -> SpecError:
     """Optuna wraps the error that has the name of the module."""
     inner: Any = error
     while inner is not None and not getattr(inner, "name", None):
         inner = inner.__cause__ or inner.__context__
     if inner is None:
-        return SpecError(f"{what}: {error}")
+        return SpecError(f"{what}: {error}", path=path)
     name = str(inner.name).partition(".")[0]
-    return SpecError(f"{what} needs the package {name}", hint=f"pip install {name}")
+    return SpecError(f"{what} needs the package {name}", hint=f"pip install {name}", path=path)
 
 
 def _short(name: str) -> str:
@@ -150,7 +146,7 @@ def _short(name: str) -> str:
 def distribution(parameter: Parameter) -> Any:
     """Raises SpecError."""
     if parameter.kind == "float":
-        with optuna_errors(f"space.{parameter.name}"):
+        with optuna_errors(f"space.{parameter.name}", ("space", parameter.name)):
             return optuna.distributions.FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
     if parameter.kind == "int":
         step = 1 if parameter.step is None else int(parameter.step)
@@ -284,7 +280,7 @@ class Book:
             return trial
 
     def _sampler_errors(self) -> Any:
-        return optuna_errors(f"sampler: {self._search.sampler[0]}")
+        return optuna_errors(f"sampler: {self._search.sampler[0]}", ("sampler",))
 
     def report(self, trial: Any, value: float, step: int) -> bool:
         """False: the trial is ours no more, because we were held to be dead."""
@@ -304,7 +300,7 @@ class Book:
             return -1 if step is None else int(step)
 
     def should_prune(self, trial: Any) -> bool:
-        with storage_errors(self._url), optuna_errors(f"pruner: {self._search.pruner[0]}"):
+        with storage_errors(self._url), optuna_errors(f"pruner: {self._search.pruner[0]}", ("pruner",)):
             return bool(trial.should_prune())
 
     def note(self, number: int, **attributes: Any) -> None:
