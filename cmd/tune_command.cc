@@ -70,6 +70,11 @@ int TuneCommand(const CommandLine& line) {
   // hvdray ignores them, and an ignored signal survives execve().
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGXFSZ, SIG_DFL);
+  // Ctrl-C waits until main() can answer it: a Python that is still importing prints a traceback.
+  sigset_t interrupt;
+  ::sigemptyset(&interrupt);
+  ::sigaddset(&interrupt, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
   ::execv(argv[0], argv.data());
   return Fail("tune", {ErrorCode::kCommandNotExecutable,
                        fmt::format("cannot start {}: {}", python, ::strerror(errno))});

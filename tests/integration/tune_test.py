@@ -59,6 +59,15 @@ def test_without_optuna_it_says_what_to_install(tune):  # noqa: F811
     assert "unknown key 'flat'" in tune(SEARCH.replace("float", "flat"), code=2).errors, "the file is read first"
 
 
+@pytest.mark.parametrize("early", ["sitecustomize", "colorlog"])
+def test_an_interrupt_while_python_imports_is_an_end_without_a_traceback(tune, early):  # noqa: F811
+    (tune.folder / f"{early}.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    tune.environment["PYTHONPATH"] += f":{tune.folder}"
+    result = tune(SEARCH, code=130)
+    assert (result.text, result.errors) == ("", "")
+    assert not (tune.folder / "s.tune").exists()
+
+
 @pytest.mark.parametrize("signo", [signal.SIGINT])
 def test_a_search_that_is_told_to_end_can_go_on(tune, signo):  # noqa: F811
     (tune.folder / "hold").touch()

@@ -18,6 +18,9 @@ from ._spec import SpecError, read
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Returns an exit code of docs/errors.md."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end_at_once)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))  # hvdray has blocked it.
     fill_standard_streams()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # was closed
@@ -40,6 +43,11 @@ def main(words: Optional[Sequence[str]] = None) -> int:
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
         return _said(HvdrayError(str(error) if error.filename else f"can't write: {error.strerror}", code="HVD-E0305"), 125)
+
+
+def _end_at_once(number: int, _frame: object) -> None:
+    """While nothing has begun: what an import does with a KeyboardInterrupt is its own affair."""
+    os._exit(128 + number)
 
 
 def _do(arguments: argparse.Namespace) -> int:
@@ -75,6 +83,8 @@ def _search(arguments: argparse.Namespace) -> int:
     from ._run import go  # needs Optuna: what is wrong with the file comes first
     from ._shown import View, best_lines, best_of, document, is_terminal, print_json, printable
 
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     stream = sys.stderr if arguments.json else sys.stdout
     study = go(search, arguments.resume, View(stream, is_terminal(stream), arguments.words[0]))
     best = best_of(study)
