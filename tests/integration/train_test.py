@@ -296,6 +296,8 @@ raised(TypeError, lambda: trainer(lambda: None, datasets={"a": iter([1])}))
 raised(ValueError, lambda: trainer(lambda: None, workers=None))
 raised(ValueError, lambda: trainer(lambda: None, workers=(2, 1)))
 raised(TypeError, lambda: trainer(lambda: None, nonsense=1))
+said = str(raised(TypeError, lambda: train.Trainer(lambda: None, num_worker=3)))
+assert said == "Trainer() got an unexpected keyword argument 'num_worker'; did you mean num_workers?", said
 raised(hvdray.HvdrayError, lambda: train.Trainer.restore(str(home / "nowhere")))
 raised(hvdray.HvdrayError, lambda: train.Result.from_path(str(home / "nowhere")))
 raised(RuntimeError, lambda: train.report({}))

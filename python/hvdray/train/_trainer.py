@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ import uuid
 import warnings
 from typing import Any, Callable, Mapping, Optional, Union
 
-from .._errors import LASTING, HvdrayError, SerializationError, WorkerError
+from .._errors import LASTING, HvdrayError, SerializationError, WorkerError, nearest
 from .._executor import Executor, Hosts
 from .._launcher import HOST_LOST
 from .._payload import dumps, loads
@@ -23,7 +24,7 @@ from ._result import Result, RunFile, TrainingFailedError
 from ._session import run_loop, takes_config
 from ._store import Store, store_of
 
-OTHERS = ("num_workers", "min_workers", "max_workers", "hosts", "results")  # of an Executor, and given otherwise or not at all
+OTHERS = {"num_workers", "min_workers", "max_workers", "hosts", "results"}  # of an Executor, and given otherwise or not at all
 
 
 class Trainer:
@@ -52,9 +53,7 @@ class Trainer:
             raise TypeError(f"run_config must be a RunConfig, not {type(run_config).__name__}")
         if resume_from_checkpoint is not None and not isinstance(resume_from_checkpoint, Checkpoint):
             raise TypeError(f"resume_from_checkpoint must be a Checkpoint, not {type(resume_from_checkpoint).__name__}")
-        for name in OTHERS:
-            if name in executor:
-                raise ValueError(f"a Trainer takes no {name}" + (": num_workers=(min, max)" if "_workers" in name else ""))
+        _check_names(executor)
         self._loop = train_loop_per_worker
         self._config = dict(train_loop_config) if train_loop_config is not None else None
         self._run_config = run_config or RunConfig()
@@ -230,6 +229,15 @@ class Trainer:
         except OSError:
             pass  # A full disk, which is what the error says.
         return failed
+
+
+def _check_names(executor: Mapping[str, Any]) -> None:
+    known = {*inspect.signature(Trainer).parameters, *inspect.signature(Executor).parameters.keys() - OTHERS} - {"executor"}
+    for name in executor:
+        if name in OTHERS:
+            raise ValueError(f"a Trainer takes no {name}" + (": num_workers=(min, max)" if "_workers" in name else ""))
+        if name not in known:
+            raise TypeError(f"Trainer() got an unexpected keyword argument {name!r}{nearest(name, sorted(known))}")
 
 
 def _has_kept(store: Store, run: Optional[RunFile]) -> bool:
