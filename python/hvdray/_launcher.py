@@ -560,7 +560,8 @@ def in_python(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
         option = (flag[1] or flag[2]).replace("-", "_")
         return parameters.get(option, option) + "=" + (flag[3] or "")
 
-    text = _OF_OPTIONS.sub(lambda key: key[1] if key[1] == "hosts" else parameters.get(key[1], key[0]), text)
+    text = _OF_OPTIONS.sub(lambda key: key[1] if key[1] == "hosts" else parameters.get(key[1], key[0]), _FILE.sub("options", text))
+    text = text.removeprefix("hosts: ") if text.startswith("hosts: hosts: ") else text
     return _FLAG.sub(parameter, text)
 
 

@@ -262,7 +262,7 @@ class Worker:
             if self._wants_json:
                 payload = _json_of(value)
             else:
-                payload = dumps(value, ["the result"], "return something else than a {}")
+                payload = dumps(value, ["the result"], "return something other than a {}")
         except BaseException as error:  # SystemExit too: a call must be answered.
             self.end_child(error)
             self._is_busy = False

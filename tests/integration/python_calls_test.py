@@ -864,6 +864,9 @@ assert error.message.startswith("num_proc: Requested more processes (4)") and "H
 assert error.code == "HVD-E0103" and error.hint.startswith("the slots come from hosts"), vars(error)
 error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, options={"grace": 1, "dry_run": True}))
 assert error.message.startswith("options['dry_run'] does not apply"), error.message
+assert raised(hvdray.HvdrayError, lambda: hvdray.run(rank, hosts="a")).message.startswith("hosts: Invalid host input")
+error = raised(hvdray.HvdrayError, lambda: hvdray.run(rank, options={"ray_address": "10.0.0.10:6379"}))
+assert error.message.startswith("options") and "/dev/fd" not in error.message, error.message
 """)
 
 
@@ -1193,6 +1196,12 @@ def test_importing_it_imports_next_to_nothing():
     out = subprocess.run([sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
                          check=True).stdout
     assert out == "[]\n"
+
+
+def test_a_python_without_torch_is_told_once():
+    done = subprocess.run([sys.executable, "-S", "-c", "import hvdray.torch"], env={"PYTHONPATH": str(ROOT / "python")}, capture_output=True,
+                          text=True, check=False)
+    assert done.stderr.count("No module named 'torch'") == 1, done.stderr
 
 
 def test_the_package_is_typed():

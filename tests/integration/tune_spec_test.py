@@ -41,6 +41,12 @@ def test_a_number_without_a_dot_is_a_number(tmp_path):
     assert (search.trials, search.np, search.storage, search.output) == (20, 1, "sqlite:///study.db", "search.tune")
 
 
+def test_a_file_that_is_not_there_has_the_code_of_one(tmp_path):
+    with pytest.raises(SpecError) as raised:
+        read_yaml(str(tmp_path / "none.yaml"))
+    assert raised.value.code == "HVD-E0104"
+
+
 def test_placeholders_are_replaced_and_doubled_braces_stay(tmp_path):
     search = read(tmp_path, GOOD.replace('"{batch}"', '"b={batch}{{lr}}"'))
     assert argv_of(search.command, search.by_variable, {"lr": text_of(0.5), "batch": text_of(16)}) == ["python", "train.py", "--lr", "0.5", "--batch", "b=16{lr}"]

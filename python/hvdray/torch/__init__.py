@@ -4,7 +4,9 @@
 try:
     import torch as _torch
 except ImportError as error:
-    raise ImportError(f"hvdray.torch needs PyTorch 1.13 or later: {error}") from error
+    # A torch that is there and broken has its reason in the chain.
+    cause = None if isinstance(error, ModuleNotFoundError) and error.name == "torch" else error
+    raise ImportError(f"hvdray.torch needs PyTorch 1.13 or later: {error}") from cause
 if not hasattr(_torch, "frombuffer") or _torch.__version__.startswith(("1.10.", "1.11.", "1.12.")):
     raise ImportError(f"hvdray.torch needs PyTorch 1.13 or later, and here is {_torch.__version__}")
 

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any, Callable, Optional
 
+from .._errors import nearest
 from ._shown import HOW, best_lines, best_of, document, print_json, ranked, table
 from ._spec import SpecError, TuneError
 from ._sqlite import SQLITE

@@ -28,7 +28,8 @@ def read_yaml(path: str) -> tuple[Any, dict[Path, str]]:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error.strerror if isinstance(error, OSError) else error}", code="HVD-E0102") from None
+        raise SpecError(f"{path}: {error.strerror if isinstance(error, OSError) else error}",
+                        code="HVD-E0104" if isinstance(error, OSError) else "HVD-E0102") from None
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
