@@ -863,6 +863,24 @@ Status ResolveEnv(const LayerStack& layers, const Environment& environment, JobS
   return CheckEnvVars(*spec);
 }
 
+/// Warns of interfaces that were exported for all programs: hvdray's choice replaces them. Within a
+/// worker they are the outer job's.
+void WarnOfInterfaces(const JobSpec& spec, const Environment& environment, Warnings* warnings) {
+  if (!spec.network_interfaces.is_default() || *spec.ray.is_wanted ||
+      environment.Get("HVDRAY_RANK"))
+    return;
+  const std::vector<std::string> kept = KeptVariables(spec);
+  for (const std::string name :
+       {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE"}) {
+    const std::string value = environment.GetOr(name, "");
+    if (value.empty() || std::ranges::find(kept, name) != kept.end()) continue;
+    warnings->push_back(
+        fmt::format("{}={} of this environment has no effect: hvdray chooses the interface, unless "
+                    "-x {} or --network-interfaces names it",
+                    name, value, name));
+  }
+}
+
 // --- What depends on the kind of job
 
 /// Settings of elastic jobs alone, in the order of the option table. The elastic timeout is not
@@ -1053,6 +1071,7 @@ Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment
       return Refused(fmt::format("{}: {}", spec.preload.origin(), python.message()), python.hint());
     }
   }
+  WarnOfInterfaces(spec, environment, warnings);
   SettleElastic(&spec, warnings);
   WarnOfTorchScript(files, spec, warnings);
   SettleRay(input.job, &spec, warnings);

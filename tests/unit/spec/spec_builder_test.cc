@@ -182,6 +182,18 @@ Lines WarningsOf(const SpecWorld& world, const std::string& line) {
   EXPECT_TRUE(request.ok()) << request.status().ToString();
   return request.ok() ? request->warnings : Lines();
 }
+TEST(SpecEnvTest, AnInterfaceThatWasExportedIsNotDroppedWithoutAWord) {
+  SpecWorld world{.environment = Env({{"NCCL_SOCKET_IFNAME", "ib0"}})};
+  const Lines warnings = WarningsOf(world, "-np 2 ./t");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("NCCL_SOCKET_IFNAME=ib0"), std::string::npos) << warnings[0];
+  for (const std::string said : {"-x NCCL_SOCKET_IFNAME", "-x NCCL_SOCKET_IFNAME=ib1",
+                                 "--network-interfaces ib0", "--ray"}) {
+    EXPECT_EQ(WarningsOf(world, "-np 2 " + said + " ./t"), Lines()) << said;
+  }
+  world.environment.Set("HVDRAY_RANK", "0");
+  EXPECT_EQ(WarningsOf(world, "-np 2 ./t"), Lines()) << "the outer job's";
+}
 TEST(SpecElasticTest, DefaultsAreThoseOfThePolicy) {
   const JobSpec spec = SpecWorld().Resolve("-np 2 --min-np 1 ./t")->spec;
   const ElasticPolicy policy;
