@@ -115,6 +115,14 @@ bool IsSameValue(const YamlNode& a, const YamlNode& b) {
          std::ranges::equal(a.entries(), b.entries(), is_same_entry);
 }
 
+/// The tag that says no more than the text does.
+std::string_view ScalarTag(std::string_view text) {
+  const PythonValue value = TypePlainScalar(text);
+  if (std::holds_alternative<bool>(value)) return "bool";
+  if (std::holds_alternative<int64_t>(value)) return "int";
+  return std::holds_alternative<double>(value) ? "float" : "str";
+}
+
 /// Thrown from event callbacks through the library, caught in ParseYaml.
 struct Refusal {
   Status status;
@@ -156,7 +164,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     const Place place = ToPlace(mark);
-    CheckTag(tag, place);
+    CheckTag(tag, ScalarTag(value), place);
     auto data = NewData(YamlNode::Kind::kScalar, place);
     data->text = IsUtf8(value) ? value : WithWholeCharacters(value);
     data->weight += value.size() / kBytesPerWeight;
@@ -243,13 +251,19 @@ class TreeBuilder : public YAML::EventHandler {
     return false;
   }
 
-  void CheckTag(const std::string& tag, Place place) const {
-    if (tag.empty() || tag == "?" || tag == "!" || tag.starts_with("tag:yaml.org,2002:")) return;
-    Refuse(place, fmt::format("the tag {} is not supported", ShownText(tag)), "remove it");
+  /// `own`: what the value is anyway. Another tag makes something else of it, such as the bytes of
+  /// `!!binary`.
+  void CheckTag(std::string_view tag, std::string_view own, Place place) const {
+    constexpr std::string_view kCore = "tag:yaml.org,2002:";
+    if (tag.empty() || tag == "?" || tag == "!") return;
+    const std::string_view name = tag.starts_with(kCore) ? tag.substr(kCore.size()) : "";
+    if (name == own || (name == "str" && own != "map" && own != "seq")) return;
+    const std::string shown = name.empty() ? std::string(tag) : fmt::format("!!{}", name);
+    Refuse(place, fmt::format("the tag {} is not supported", ShownText(shown)), "remove it");
   }
 
   void Open(YamlNode::Kind kind, Place place, const std::string& tag, YAML::anchor_t anchor) {
-    CheckTag(tag, place);
+    CheckTag(tag, kind == YamlNode::Kind::kMap ? "map" : "seq", place);
     if (static_cast<int>(frames_.size()) >= kMaxDepth) RefuseDepth(place);
     if (IsKeyNext()) Refuse(place, "a key must be a scalar");
     Frame frame;

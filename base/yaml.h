@@ -83,7 +83,7 @@ struct YamlNode::Entry {
 /// line tells each key on which merged mappings disagree: the first of them counts, as YAML has it.
 /// Errors: kSpecInvalid with file:line:column for bad syntax, a key that is not a scalar, duplicate
 /// keys without `warnings` (naming both places), a second document, more than 64 levels, control
-/// bytes, custom tags.
+/// bytes, tags that change what a value is.
 Result<YamlNode> ParseYaml(std::string_view text, std::string file_name,
                            std::vector<std::string>* warnings = nullptr);
 

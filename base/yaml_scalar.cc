@@ -168,8 +168,9 @@ PythonValue TypeScalar(const YamlNode& node) {
 }
 
 bool IsTypedWithoutQuotes(std::string_view text) {
+  // PyYAML has no value for these two.
   return !std::holds_alternative<std::string>(TypePlainScalar(text)) || IsDate(text) ||
-         ParseDouble(text).has_value();
+         ParseDouble(text).has_value() || text == "=" || text == "<<";
 }
 
 }  // namespace hvdray

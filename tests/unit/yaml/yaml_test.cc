@@ -215,6 +215,10 @@ TEST(YamlParseTest, TagsOfTheCoreSchemaWorkAndOthersAreRefused) {
   ExpectFaulty("a: !python/object x\n", "f.yaml:1:4");
   ExpectFaulty("a: !mine [1]\n", "f.yaml:1:4");
   ExpectFaulty("!mine {a: 1}\n", "f.yaml:1:1");
+  for (const auto* value : {"!!binary aGVsbG8=", "!!set {a}", "!!omap [a: 1]", "!!float 1",
+                            "!!int x", "!!null x", "!!str [a]", "!!timestamp 2026-01-01"}) {
+    ExpectFaulty("a: " + std::string(value) + "\n", "f.yaml:1:4");
+  }
 }
 
 TEST(YamlParseTest, AliasesStandForTheirAnchor) {
