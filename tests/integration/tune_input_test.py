@@ -94,6 +94,32 @@ def test_a_signal_is_heard_before_the_reports_that_wait(tune):  # noqa: F811
     assert count < 3000, "all were written first"
 
 
+def as_program(tune, optuna_venv, before, **more):
+    """`hvdray tune s.yaml`, after `before` has changed what only time or another release would change."""
+    return tune.hvdray.start("-c", f"import sys\n{before}\nfrom hvdray.tune.__main__ import main\nsys.exit(main(['s.yaml']))",
+                             binary=f"{optuna_venv}/bin/python", cwd=tune.folder,
+                             env={**tune.environment, "HVDRAY_BINARY": str(tune.hvdray.binary)}, **more)
+
+
+def test_a_regular_expression_that_matches_nothing_is_said_while_the_trial_runs(tune, optuna_venv):  # noqa: F811
+    (tune.folder / "train.py").write_text("import os, time\nprint('loss 1', flush=True)\nwhile not os.path.exists('said'):\n    time.sleep(0.01)\n")
+    (tune.folder / "s.yaml").write_text(SEARCH.replace("trials: 4", "trials: 1"))
+    shown = tune.folder / "shown"
+    with open(shown, "wb") as out:
+        job = as_program(tune, optuna_venv, "from hvdray.tune import _run\n_run.QUIET_S = 0.1", stdout=out)
+    job.wait_for(lambda: "trial 0: report_from has matched no line of rank 0 in 0.1 s; see " in shown.read_text(), what="the line")
+    (tune.folder / "said").touch()
+    assert job.wait(60).code == 1 and shown.read_text().count("matched no line") == 1
+
+
+@pytest.mark.parametrize("version", ["4.9.9", "6.0.0"])
+def test_an_optuna_too_old_or_too_new_is_told_what_was_tested(tune, optuna_venv, version):  # noqa: F811
+    (tune.folder / "s.yaml").write_text(SEARCH)
+    result = as_program(tune, optuna_venv, f"import optuna\noptuna.__version__ = '{version}'").wait(60)
+    said = f"hvdray tune: a search works with Optuna 5, tested is 5.0.0; this is {version}\n  hint: pip install 'optuna>=5,<6'\n"
+    assert (result.code, result.errors) == (125, said)
+
+
 def test_lines_are_found_whatever_the_environment_says(tune):  # noqa: F811
     tune.environment.update(HVDRAY_TAG_OUTPUT="none", HVDRAY_PREFIX_OUTPUT_WITH_TIMESTAMP="1", HVDRAY_NP="7")
     assert [len(trial["reports"]) for trial in tune.document(SEARCH)["trials"]] == [4] * 4

@@ -29,7 +29,9 @@ except ImportError as error:
         raise
     raise TuneError("Optuna is not installed here", hint=INSTALL) from None
 
-SUPPORTED = 5  # the major version; tests have 5.0.0
+if not str(optuna.__version__).startswith("5."):
+    raise TuneError(f"a search works with Optuna 5, tested is 5.0.0; this is {optuna.__version__}", hint=INSTALL)
+
 STALE_S = 120.0  # without a sign of life, a search on another machine is dead
 ALIVE_S = 20.0
 MAX_TRIES = 20
@@ -78,9 +80,6 @@ def shown_url(url: str) -> str:
 
 def open_storage(url: str, makes_tables: bool = True) -> Any:
     """Raises TuneError."""
-    version = str(optuna.__version__)
-    if int(version.partition(".")[0]) < SUPPORTED:
-        raise TuneError(f"Optuna {version} is too old: a search needs {SUPPORTED}", hint=INSTALL)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     arguments: dict[str, Any] = {"pool_pre_ping": True}

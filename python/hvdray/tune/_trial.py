@@ -57,7 +57,8 @@ def get_checkpoint() -> Optional[str]:
 
 def report(metrics: Optional[Mapping[str, Any]] = None, *, checkpoint: Any = None, **more: Any) -> None:
     """Of rank 0: numbers, texts, booleans; `step` says which step it is, by default the next one. `checkpoint`: a directory,
-    which is copied and takes the place of the last one. Other ranks' reports have no effect. Raises TypeError and OSError."""
+    which is copied and takes the place of the last one. Other ranks' reports have no effect. Raises TypeError and OSError;
+    for a link in it ValueError, and RuntimeError if it changes meanwhile: then the last one stays."""
     plain = {name: _plain(name, value) for name, value in {**(metrics or {}), **more}.items()}
     if int(os.environ.get("HVDRAY_RANK", "0")) != 0:
         return
@@ -86,13 +87,21 @@ def _plain(name: str, value: Any) -> Any:
 
 def _keep(source: Union[str, "os.PathLike[str]"]) -> None:
     """At each moment of a kill there is an old or a new one, whole."""
+    from ..train import _files  # Most trials have no checkpoints.
+
     here = os.path.join(trial_dir(), CHECKPOINT)
     new, old = here + ".new", here + ".old"
     if not os.path.isdir(source):
         raise NotADirectoryError(f"report: the checkpoint is no directory: {os.fspath(source)}")
     shutil.rmtree(new, ignore_errors=True)
-    shutil.copytree(source, new, symlinks=True)
-    sync_tree(new)
+    try:
+        found = _files.scan(os.fspath(source))
+        _files.copy_in(os.fspath(source), found, new, str(os.getpid()))
+        _files.check_unchanged(os.fspath(source), found)
+        sync_tree(new)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
     if os.path.isdir(here):
         shutil.rmtree(old, ignore_errors=True)
         os.rename(here, old)
