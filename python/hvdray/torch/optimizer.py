@@ -7,6 +7,7 @@ import sys
 import types
 import warnings
 import weakref
+import zlib
 from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Type, Union
 
@@ -133,9 +134,8 @@ class _Distributed:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         if self.__dict__.get("_reduces"):
-            number = len(self.param_groups) - 1
-            for index, parameter in enumerate(self.param_groups[-1]["params"]):
-                self._adopt(parameter, f"allreduce.noname.{number}.{index}")
+            for parameter, name in _unnamed(len(self.param_groups) - 1, self.param_groups[-1]["params"]):
+                self._adopt(parameter, name)
 
     def _make_groups(self, groups: Union[int, list[list[torch.Tensor]]]) -> None:
         if isinstance(groups, list):
@@ -200,7 +200,13 @@ class _Distributed:
             before, behind = self._factors()
             gradient.request = Repeated(tensor, name_of("allreduce", gradient.name), self.process_set,
                                         op=op_number(self.op), prescale=before, postscale=behind)
-        return gradient.request.begin(tensor, tensor)
+        try:
+            return gradient.request.begin(tensor, tensor)
+        except ValueError as error:
+            if not str(error).startswith("Duplicate name"):
+                raise
+            raise ValueError(f"{error}. Optimizers whose gradients are in flight together need named_parameters, each with "
+                             "names of its own") from None
 
     def _send_group(self, group: _Group) -> None:
         present = [member for member in group.members if not member.is_left_out()]
@@ -346,14 +352,17 @@ class _Distributed:
         return super().load_state_dict(*args, **kwargs)
 
 
+def _unnamed(number: int, parameters: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, str]]:
+    """The group's place and shapes are the same on all ranks, and keep apart the optimizers of different models."""
+    shapes = zlib.crc32(repr([tuple(parameter.shape) for parameter in parameters]).encode())
+    for index, parameter in enumerate(parameters):
+        yield parameter, f"allreduce.noname.{number}.{index}.{shapes:x}"
+
+
 def _names_of(param_groups: Sequence[dict[str, Any]], named: Optional[Iterable[Any]]) -> dict[torch.Tensor, str]:
     parameters = [parameter for group in param_groups for parameter in group["params"]]
     if named is None:
-        return {
-            parameter: f"allreduce.noname.{number}.{index}"
-            for number, group in enumerate(param_groups)
-            for index, parameter in enumerate(group["params"])
-        }
+        return dict(pair for number, group in enumerate(param_groups) for pair in _unnamed(number, group["params"]))
     pairs = list(named)
     if any(not isinstance(pair, tuple) for pair in pairs):
         raise ValueError(

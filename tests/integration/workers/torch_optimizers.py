@@ -269,6 +269,35 @@ def an_optimizer_that_is_gone_reduces_nothing():
             optimizer.step()
 
 
+def optimizers_without_names_may_be_in_flight_together():
+    """As those of a generator and its judge: the one's backward pass goes through the other's model, too."""
+    torch.manual_seed(7)
+    nets = torch.nn.Linear(5, 4), torch.nn.Linear(4, 5)
+    both = [hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), lr=0.1)) for net in nets]
+    for _ in range(3):
+        nets[1](nets[0](torch.ones(2, 5) * (hvd.rank() + 1))).sum().backward()
+        for optimizer in both:
+            optimizer.step()
+            optimizer.zero_grad()
+    for net in nets:
+        same_everywhere(net)
+
+
+def a_name_that_two_optimizers_share_is_told():
+    net = torch.nn.Linear(5, 5, bias=False)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), lr=0.1), [("shared.name", net.weight)])
+    net(torch.ones(2, 5)).sum().backward()
+    optimizer.step()  # from now on gradients are reduced while the pass computes
+    if hvd.rank() == 0:
+        handle = hvd.allreduce_async(torch.ones(5, 5), name="shared.name")
+        line = raised(ValueError, lambda: net(torch.ones(2, 5)).sum().backward())
+        assert "Duplicate name" in line and "named_parameters" in line, line
+    hvd.barrier()
+    if hvd.rank() != 0:
+        handle = hvd.allreduce_async(torch.ones(5, 5), name="shared.name")
+    assert hvd.synchronize(handle)[0, 0] == 1
+
+
 def misuse_is_told():
     model = Blocks()
 
