@@ -2,6 +2,7 @@
 """hvdray.torch with a real torch: what its operations do, and training beside Horovod itself."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -103,3 +104,34 @@ def test_other_parts_of_horovod_are_said_to_be_missing(hvdray, torch_python):
     result = builtin(hvdray, "--", torch_python, "-c", program)
     for part in ("tensorflow", "keras", "spark", "torch.nowhere"):
         assert f"horovod.{part} MISSING No module named 'horovod.{part}': hvdray has horovod.torch built in" in result.text
+
+
+# How each is run where "train" is `hvdray run --horovod builtin -- python3`, and what it says then.
+EXAMPLES = {
+    "digits_horovod.py": (["train"], "test accuracy"),
+    "elastic_digits_horovod.py": (["train", "--min-np", "2", "--max-np", "2"], "test accuracy"),
+    "python/digits_executor.py": (["2"], "test accuracy"),
+    "python/digits_train.py": (["runs"], "loss 0.0446 after epoch 5"),
+}
+RAYS = {"python/digits_ray.py", "python/ray_train_quickstart.py", "python/ray_tune_search.py"}  # their Python has Ray
+
+
+def test_no_example_with_horovod_is_forgotten():
+    files = [*ROOT.glob("examples/*.py"), *ROOT.glob("examples/python/*.py")]
+    names = {str(path.relative_to(ROOT / "examples")) for path in files if "import horovod" in path.read_text()}
+    assert names == EXAMPLES.keys() | RAYS
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_where_horovod_is_not_installed(hvdray, torch_python, tmp_path, name):
+    if subprocess.run([torch_python, "-c", "import horovod"], capture_output=True, check=False).returncode == 0:
+        pytest.skip("the Python with torch has Horovod")
+    words, said = EXAMPLES[name]
+    path = ROOT / "examples" / name
+    if words[0] == "train":
+        result = builtin(hvdray, *words[1:], "--", torch_python, path)
+    else:
+        package = {"HVDRAY_BINARY": str(hvdray.binary), "PYTHONPATH": str(ROOT / "python"), "HVDRAY_HOROVOD": "builtin"}
+        result = hvdray.run(path, *words, binary=torch_python, env={**os.environ, **package}, cwd=tmp_path, timeout=240)
+        assert result.code == 0, result.text + result.errors
+    assert said in result.text, result.text + result.errors
