@@ -67,6 +67,10 @@ class Work(c10d.Work):
         except ValueError:  # it has just been waited for, or the library has been shut down
             return True
 
+    def result(self) -> list[torch.Tensor]:
+        """What DDP's join() of torch 1.13 asks for."""
+        return self._tensors
+
     def get_future(self) -> Any:
         global _thread
         if self._future is None:

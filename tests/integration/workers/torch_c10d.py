@@ -186,6 +186,16 @@ def losses_of_ddp(group=None):
     return losses
 
 
+def gradients_of_uneven_batches(group=None):
+    """join() has ranks that are through go along with the others."""
+    torch.manual_seed(5)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4), process_group=group)
+    with model.join():
+        for step in range(2 + 2 * dist.get_rank()):
+            model(torch.full((2, 4), step + 1.0)).sum().backward()
+    return torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters()])
+
+
 FACTS = [
     reductions, broadcasts_and_gathers, scattered_reductions_and_exchanges, more_in_flight_than_there_are_names,
     what_differs_between_ranks_is_an_error_on_all, absent_operations_name_the_backend, groups, functional_collectives,
@@ -195,9 +205,11 @@ torch.set_num_threads(1)
 dist.init_process_group("hvdray")
 for fact in FACTS:
     fact()
-ours, theirs = losses_of_ddp(), losses_of_ddp(dist.new_group(backend="gloo"))
+gloo = dist.new_group(backend="gloo")
+ours, theirs = losses_of_ddp(), losses_of_ddp(gloo)
 assert torch.allclose(torch.tensor(ours), torch.tensor(theirs), rtol=1e-5), (ours, theirs)
 assert ours[-1] < ours[0]
+assert torch.allclose(gradients_of_uneven_batches(), gradients_of_uneven_batches(gloo))
 
 
 def a_death_is_an_error_of_ddp():
