@@ -55,6 +55,7 @@ _kept: dict[int, Any] = {}  # by the library's handle, until reaped
 _reaped = (ctypes.c_int64 * _REAPED)()
 _next_reap = 0  # from this handle on
 _inits: dict[str, int] = {}  # by generation
+not_begun = "not initialized; use hvdray.arrays.init()"
 
 
 def last_error() -> str:
@@ -63,7 +64,7 @@ def last_error() -> str:
 
 def state() -> _State:
     if _state is None:
-        raise ValueError("Horovod has not been initialized; use hvd.init().")
+        raise ValueError(not_begun)
     return _state
 
 

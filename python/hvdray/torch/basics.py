@@ -14,6 +14,8 @@ from .._async._core import is_initialized as is_initialized
 from .._async._core import rank as rank
 from .._async._core import size as size
 
+_core.not_begun = "Horovod has not been initialized; use hvd.init()."
+
 
 def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable[Any], None] = None) -> None:
     """Meets the other ranks of the job. Again, while initialized: only registers the sets.
