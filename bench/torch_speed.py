@@ -30,7 +30,7 @@ def contenders(context, ranks):
     """Name -> command; the same script with the same Python and torch."""
     words = [context.venv / "bin/python", WORKER]
     return {**{name: [*run(hvdray, ranks, "--horovod", "builtin"), *words, "horovod"] for name, hvdray in context.builds.items()},
-            THEIRS: [*run(context.hvdray, ranks), *words, "horovod"], GLOO: [*run(context.hvdray, ranks), *words, "torch"]}
+            THEIRS: [*run(context.hvdray, ranks), *words, "horovod"], GLOO: [*run(context.hvdray, ranks), *words, "gloo"]}
 
 
 def told(command, env):
@@ -114,6 +114,13 @@ def negotiation(context):
                         commands, 3, "processor time of the library's threads, the reduction included")
 
 
+def ddp(context):
+    commands = {name: ([*command[:-1], "gloo" if name == GLOO else "hvdray"], ["resnet50"])
+                for name, command in contenders(context, 2).items() if name != THEIRS}
+    return of_two_kinds(context, {"resnet50": "step of DDP, gradients shaped like ResNet-50, 2 ranks: backend hvdray beside gloo"},
+                        {"resnet50": "≤ 0.65 × gloo"}, commands, 3)
+
+
 def init(context):
     python = context.venv / "bin/python"
     commands = {**{name: [*run(hvdray, 8, "--horovod", "builtin"), python] for name, hvdray in context.builds.items()},
@@ -135,4 +142,4 @@ def killed(context):
 
 
 MEASURES = {f"torch.{name}": with_horovod(measure) for name, measure in (
-    ("sizes", sizes), ("two", two_ranks), ("negotiation", negotiation), ("init", init), ("killed", killed), ("four", four_ranks))}
+    ("sizes", sizes), ("two", two_ranks), ("negotiation", negotiation), ("ddp", ddp), ("init", init), ("killed", killed), ("four", four_ranks))}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of what bench/torch_speed.py measures: torch_steps.py horovod|torch MEASURE... Rank 0 prints JSON: measure to
-seconds, the median, and seconds of processor time. A measure is a number of bytes, a name of MODELS, "backward." and one of them,
-"tiny", or "negotiation", whose processor time is that of all threads but the program's own.
+"""One rank of what bench/torch_speed.py measures: torch_steps.py horovod|gloo|hvdray MEASURE..., of which the last two are
+backends of torch.distributed, with DDP. Rank 0 prints JSON: measure to seconds, the median, and seconds of processor time. A
+measure is a number of bytes, a name of MODELS, "backward." and one of them, "tiny", or "negotiation", whose processor time is
+that of all threads but the program's own.
 
 A step makes gradients of the shapes of a model without computing anything, and reduces them: zero_grad, backward,
 synchronize. Parameters are never read, so that they take no memory.
@@ -94,9 +95,12 @@ class Horovod:
 
 
 class Torch:
-    def __init__(self):
+    def __init__(self, backend):
         import torch.distributed as dist
-        dist.init_process_group("gloo")
+        if backend == "hvdray":
+            import horovod.torch  # by which there is a package hvdray, too
+            import hvdray.torch.c10d
+        dist.init_process_group(backend)
         self.dist, self.rank, self.barrier = dist, dist.get_rank(), dist.barrier
 
     def step_of(self, model):
@@ -178,7 +182,7 @@ def measured(peer, name):
 
 
 def main():
-    peer = Horovod() if sys.argv[1] == "horovod" else Torch()
+    peer = Horovod() if sys.argv[1] == "horovod" else Torch(sys.argv[1])
     found = {name: measured(peer, name) for name in sys.argv[2:]}
     if peer.rank == 0:
         print(json.dumps(found), flush=True)
