@@ -143,8 +143,8 @@ Status CheckAgreement(std::span<const Request* const> requests,
 }
 
 bool GoTogether(const Request& a, const Request& b) {
-  return a.process_set == b.process_set && a.type == b.type && a.op == b.op &&
-         a.prescale == b.prescale && a.postscale == b.postscale;
+  return a.process_set == b.process_set && a.is_on_device == b.is_on_device && a.type == b.type &&
+         a.op == b.op && a.prescale == b.prescale && a.postscale == b.postscale;
 }
 
 void AppendSplits(const Request& request, size_t members, std::vector<int64_t>& rows) {

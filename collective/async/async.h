@@ -89,6 +89,9 @@ typedef struct {
   // result. Alltoall: what each member sends to this one. Else none.
   const int64_t* rows;
   size_t row_count;
+  // How many small allreduces come right after it that may be reduced together with it: the same
+  // ones on all ranks, of one type, operation and scale.
+  int following;
 } hvdray_call;
 
 typedef struct {
@@ -167,6 +170,8 @@ void hvdray_async_free(hvdray_async* async);
 
 // 0, or why all operations end (401, 5, 3). Doesn't block.
 int hvdray_async_status(const hvdray_async* async);
+// Blocks until all operations end: returns why, as hvdray_async_status(). _shutdown() lets it go.
+int hvdray_async_await_end(hvdray_async* async);
 void hvdray_async_place(const hvdray_async* async, hvdray_place* place);
 
 // Ranks of a set, ascending: writes up to `capacity`, returns how many there are; -1: no such set.

@@ -106,6 +106,10 @@ int hvdray_async_status(const hvdray_async* async) {
   return Here(async, [&] { return async->core->table().CheckOpen(); });
 }
 
+int hvdray_async_await_end(hvdray_async* async) {
+  return Here(async, [&] { return async->core->table().AwaitEnd(); });
+}
+
 void hvdray_async_place(const hvdray_async* async, hvdray_place* place) { *place = async->place; }
 
 int hvdray_async_process_set_ranks(const hvdray_async* async, int process_set, int* ranks,

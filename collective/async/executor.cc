@@ -115,8 +115,14 @@ Status Executor::Run(const Batch& batch) {
   ProcessSet& set = sets_.at(first.request->process_set);
   if (set.communicator == nullptr) return {};
   for (const PlannedOperation& planned : batch) timeline_.Begin(*planned.request);
-  Status status =
-      batch.size() > 1 ? Fused(batch, locals, set) : Dispatch({first, locals.front().get(), set});
+  Status status;
+  if (batch.size() > 1 && !first.request->is_on_device) {
+    status = Fused(batch, locals, set);
+  } else {
+    for (size_t i = 0; i < batch.size() && status.ok(); ++i) {
+      status = Dispatch({batch[i], locals[i].get(), set, batch.size() - 1 - i});
+    }
+  }
   for (const PlannedOperation& planned : batch) timeline_.End(*planned.request);
   if (status.ok()) table_.Finish(present, status);
   return status;
@@ -328,7 +334,8 @@ Status Executor::OnDevice(const Context& context) {
                          request.prescale,
                          request.postscale,
                          rows.data(),
-                         rows.size()};
+                         rows.size(),
+                         static_cast<int>(context.following)};
   if (local->run != nullptr && local->run(local->context, &call) == 0) return {};
   return {ErrorCode::kAborted, fmt::format("{} '{}' failed on the device of rank {}",
                                            NameOf(request.kind), request.name, options_.rank)};

@@ -47,6 +47,7 @@ class Executor {
     const PlannedOperation& planned;
     LocalOperation* local;  ///< nullptr: this rank has joined.
     ProcessSet& set;
+    size_t following = 0;  ///< In its batch.
   };
 
   Status Dispatch(const Context& context);

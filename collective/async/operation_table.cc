@@ -97,6 +97,7 @@ uint32_t OperationTable::Close(const Status& status, std::string why) {
   }
   is_urgent_ = true;
   burst_.notify_one();
+  closing_.notify_all();
   return drained_round_ + 1;
 }
 
@@ -110,10 +111,17 @@ void OperationTable::EndAll(const Status& status) {
   in_flight_.clear();
   queue_.clear();
   done_.notify_all();
+  closing_.notify_all();
 }
 
 Status OperationTable::CheckOpen() const {
   const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+Status OperationTable::AwaitEnd() {
+  std::unique_lock lock(mutex_);
+  closing_.wait(lock, [this] { return !closed_.ok(); });
   return closed_;
 }
 

@@ -79,6 +79,8 @@ class OperationTable {
   /// Closes, and ends all that is in flight.
   void EndAll(const Status& status);
   Status CheckOpen() const;
+  /// Blocks until it is closed; why it is.
+  Status AwaitEnd();
 
   /// 1, 0, or -1 for no such handle.
   int Poll(int64_t handle) const;
@@ -98,7 +100,8 @@ class OperationTable {
   const Duration pause_;
   mutable std::mutex mutex_;
   std::condition_variable done_;
-  std::condition_variable burst_;  ///< For AwaitBurst().
+  std::condition_variable burst_;    ///< For AwaitBurst().
+  std::condition_variable closing_;  ///< For AwaitEnd().
   std::unordered_map<int64_t, LocalOperationPtr> by_handle_;
   std::unordered_map<Key, LocalOperationPtr> in_flight_;
   std::vector<std::string> queue_;

@@ -25,8 +25,7 @@ std::vector<Batch> Fuse(std::vector<PlannedOperation> ready, const NegotiationSe
     const Request& request = *operation.request;
     const size_t bytes = request.Bytes();
     const bool is_small = operation.error.ok() && request.kind == RequestKind::kAllReduce &&
-                          !request.is_on_device && bytes < settings.small_bytes &&
-                          bytes <= settings.fusion_bytes;
+                          bytes < settings.small_bytes && bytes <= settings.fusion_bytes;
     const auto place = std::find_if(open.begin(), open.end(), [&](const Open& each) {
       const PlannedOperation& other = batches[each.index].front();
       return is_small && each.bytes + bytes <= settings.fusion_bytes &&

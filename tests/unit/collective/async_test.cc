@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -640,6 +641,46 @@ TEST(AsyncTest, OperationsOfDevicesRunInOneOrder) {
   EXPECT_EQ(orders[0].size(), 20U);
   EXPECT_EQ(orders[0], orders[1]);
   EXPECT_EQ(orders[0], orders[2]);
+}
+
+TEST(AsyncTest, SmallAllreducesOfADeviceSayHowManyFollow) {
+  OnRankThreads(2, 60s, [](const CommunicatorOptions& options) {
+    AsyncRank rank(options);
+    std::vector<int> following;
+    const int64_t shape[] = {4};
+    std::array<hvdray_request, 3> group{};
+    const std::array<const char*, 3> names{"a", "b", "c"};
+    for (size_t i = 0; i < group.size(); ++i) {
+      group[i].name = names[i];
+      group[i].kind = HVDRAY_ALLREDUCE;
+      group[i].prescale = group[i].postscale = 1;
+      group[i].shape = shape;
+      group[i].dimensions = 1;
+      group[i].context = &following;
+      group[i].run = [](void* context, const hvdray_call* call) {
+        static_cast<std::vector<int>*>(context)->push_back(call->following);
+        return 0;
+      };
+    }
+    std::array<int64_t, 3> handles{};
+    ASSERT_EQ(hvdray_async_submit(rank.async, group.data(), group.size(), handles.data()), 0);
+    for (const int64_t handle : handles) EXPECT_EQ(hvdray_async_wait(rank.async, handle), 0);
+    EXPECT_EQ(following, (std::vector<int>{2, 1, 0}));
+  });
+}
+
+TEST(AsyncTest, AwaitEndTellsWhyAllEnds) {
+  OnRankThreads(2, 60s, [](const CommunicatorOptions& options) {
+    AsyncRank rank(options);
+    if (rank.rank == 1) {
+      hvdray_async_shutdown_because(rank.async, "raised ValueError: no data");
+      return;
+    }
+    EXPECT_EQ(hvdray_async_await_end(rank.async), 401);
+    EXPECT_NE(std::string(hvdray_error()).find("rank 1 raised ValueError: no data"),
+              std::string::npos)
+        << hvdray_error();
+  });
 }
 
 TEST(AsyncTest, ShutdownEndsWhatIsInFlightOnAllRanks) {

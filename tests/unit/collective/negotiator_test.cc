@@ -233,10 +233,15 @@ TEST(NegotiatorTest, SmallTensorsGoTogether) {
   Ranks ranks(2, settings);
   Request average = AllReduceOf("average");
   average.op = static_cast<uint8_t>(ReduceOp::kAverage);
-  const std::vector<Request> step{AllReduceOf("a"), AllReduceOf("large", {400}), average,
-                                  AllReduceOf("b", {8}), AllReduceOf("c", {8})};
+  std::vector<Request> step{AllReduceOf("a"), AllReduceOf("large", {400}), average,
+                            AllReduceOf("b", {8}), AllReduceOf("c", {8})};
+  for (const char* name : {"of a GPU", "of a GPU, too"}) {
+    step.push_back(AllReduceOf(name, {4}));
+    step.back().is_on_device = true;
+  }
   const Plan plan = ranks.Round({step, step});
-  ASSERT_EQ(plan.batches.size(), 4U);
+  ASSERT_EQ(plan.batches.size(), 5U);
+  EXPECT_EQ(plan.batches[4].size(), 2U);
   EXPECT_EQ(plan.batches[0].size(), 2U);  // a, b: 48 bytes, c would be too many
   EXPECT_EQ(plan.batches[0][1].request->name, "b");
   EXPECT_EQ(plan.batches[1][0].request->name, "large");
