@@ -18,7 +18,7 @@ namespace {
 
 /// Variables that hvdray itself sets: a job started from within a job inherits them. The last three
 /// are the Python package's and the collective library's.
-constexpr std::array<std::string_view, 17> kOwnVariables = {"HVDRAY_RANK",
+constexpr std::array<std::string_view, 18> kOwnVariables = {"HVDRAY_RANK",
                                                             "HVDRAY_SIZE",
                                                             "HVDRAY_LOCAL_RANK",
                                                             "HVDRAY_LOCAL_SIZE",
@@ -34,7 +34,8 @@ constexpr std::array<std::string_view, 17> kOwnVariables = {"HVDRAY_RANK",
                                                             "HVDRAY_BINARY",
                                                             "HVDRAY_COLLECTIVE",
                                                             "HVDRAY_CHECK_COLLECTIVES",
-                                                            "HVDRAY_COLLECTIVE_TABLE"};
+                                                            "HVDRAY_COLLECTIVE_TABLE",
+                                                            "HVDRAY_TORCH_NCCL"};
 constexpr std::array<std::string_view, 5> kOwnPrefixes = {"HVDRAY_AGENT_", "HVDRAY_TEST_",
                                                           "HVDRAY_RENDEZVOUS_",
                                                           // Those of ./check and its tests.

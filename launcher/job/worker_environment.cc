@@ -30,8 +30,9 @@ constexpr std::array<std::string_view, 12> kPlaceInHorovod = {"HOROVOD_HOSTNAME"
                                                               "HOROVOD_CPU_OPERATIONS"};
 
 // Read by collective/ in the workers.
-constexpr std::array<std::string_view, 4> kOfCollectives = {
-    "HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES", "HVDRAY_COLLECTIVE_TABLE", "HVDRAY_LIBRARY"};
+constexpr std::array<std::string_view, 5> kOfCollectives = {
+    "HVDRAY_COLLECTIVE", "HVDRAY_CHECK_COLLECTIVES", "HVDRAY_COLLECTIVE_TABLE", "HVDRAY_LIBRARY",
+    "HVDRAY_TORCH_NCCL"};
 
 // Horovod drops the first three; the other HVDRAY_* are for the launcher.
 constexpr std::array<std::string_view, 4> kNeverPrefixes = {"BASH_FUNC_", "OLDPWD",

@@ -8,6 +8,7 @@ import pytest
 from torch_test import (  # noqa: F401  pylint: disable=unused-import
     assert_alike,
     losses_of,
+    test_a_gpu_that_is_pretended,
     test_operations_and_their_errors,
     test_what_only_ours_can_do,
 )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The elastic jobs of elastic_test.py and elastic_changes_test.py with our own horovod.torch."""
 
+import functools
+
 import pytest
 
 from elastic_changes_test import (  # noqa: F401  pylint: disable=unused-import
@@ -21,3 +23,7 @@ from elastic_test import (  # noqa: F401  pylint: disable=unused-import
 @pytest.fixture(autouse=True)
 def builtin_horovod(monkeypatch):
     monkeypatch.setenv("HVDRAY_HOROVOD", "builtin")
+
+
+def test_a_killed_worker_costs_nobody_else_on_pretended_gpus(elastic):
+    test_a_killed_worker_costs_nobody_else(functools.partial(elastic, gpu=True), 3, 0, "reduce")

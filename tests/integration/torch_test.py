@@ -65,6 +65,20 @@ def test_torch_distributed_with_our_backend(hvdray, torch_python):
     assert result.code == 137
 
 
+def test_a_gpu_that_is_pretended(hvdray, torch_python):
+    """The same operations and errors by a group of torch.distributed, and what is a GPU's alone; the death of a rank."""
+    result = hvdray.go("-np", "2", "--horovod", "builtin", "--", torch_python, WORKERS / "torch_device.py", timeout=240)
+    assert result.text.count("all facts hold") == 2, result.text + result.errors
+    assert "the death was seen" in result.text, result.text + result.errors
+    assert result.code == 137
+
+
+def test_whether_gpus_are_used_is_passed_on(hvdray, torch_python):
+    result = builtin(hvdray, "--", torch_python, "-c", "import os; print('IS', os.environ['HVDRAY_TORCH_NCCL'])",
+                     env={**os.environ, "HVDRAY_TORCH_NCCL": "0"})
+    assert result.text.count("IS 0") == 2 and "HVDRAY_TORCH_NCCL" not in result.errors
+
+
 def test_arrays_of_numpy_without_torch(hvdray, torch_python):
     result = builtin(hvdray, "--", torch_python, WORKERS / "arrays.py")
     assert result.text.count("all facts hold") == 2

@@ -7,7 +7,8 @@ import ctypes
 import os
 import threading
 import time
-from typing import Any, Callable, Optional, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from . import _library
 from ._library import Place, Request, Result
@@ -21,12 +22,13 @@ _LOOK_MS = 200
 class Operation:
     """What one public handle stands for: an operation, or a group of them."""
 
-    __slots__ = ("handles", "finish", "kept")
+    __slots__ = ("handles", "finish", "kept", "parts")
 
-    def __init__(self, finish: Callable[["Operation"], Any], kept: Any) -> None:
+    def __init__(self, finish: Callable[["Operation"], Any], kept: Any, parts: Sequence[Any] = ()) -> None:
         self.handles: list[int] = []
         self.finish = finish  # makes the result, once all have ended well
         self.kept = kept  # inputs, outputs, buffers
+        self.parts = parts  # what goes on where the library has done its own: they have is_done() and wait()
 
 
 class Handle(int):
@@ -40,8 +42,9 @@ class Handle(int):
 class _State:
     """From init() to shutdown()."""
 
-    def __init__(self, pointer: ctypes.c_void_p) -> None:
+    def __init__(self, pointer: ctypes.c_void_p, life: str) -> None:
         self.pointer = pointer
+        self.life = life
         self.place = Place()
         library.hvdray_async_place(pointer, ctypes.byref(self.place))
         self.is_homogeneous = True
@@ -90,7 +93,45 @@ def start() -> None:
     if library.hvdray_async_init(name.encode(), ctypes.byref(pointer)) != 0:
         raise HorovodInternalError(last_error())
     _inits[generation] = again + 1
-    _state = _State(pointer)
+    _state = _State(pointer, f"{generation}.{again}")
+
+
+def life() -> str:
+    """All ranks have the same, and no other init() has it."""
+    return state().life
+
+
+def on_end(act: Callable[[str], None]) -> None:
+    """Calls it, from a thread of its own, when all operations end: with why."""
+    stack = ExitStack()
+    pointer = stack.enter_context(_in_use())
+
+    def await_end() -> None:
+        with stack:
+            library.hvdray_async_await_end(pointer)
+            why = last_error()
+        act(why)
+
+    threading.Thread(target=await_end, name="hvdray.end", daemon=True).start()
+
+
+def end(why: str) -> None:
+    """Ends all operations, on all ranks, as stop() does. It is still initialized."""
+    with _in_use() as pointer:
+        library.hvdray_async_shutdown_because(pointer, why.encode(errors="replace"))
+
+
+@contextmanager
+def _in_use() -> Iterator[ctypes.c_void_p]:
+    """The library's state, which stop() doesn't free meanwhile."""
+    with lock:
+        current = state()
+        current.waiting += 1
+    try:
+        yield current.pointer
+    finally:
+        with lock:
+            current.waiting -= 1
 
 
 def stop(why: str = "") -> None:
@@ -172,7 +213,8 @@ def poll(handle: int) -> bool:
     operation = _find(handle)
     with lock:
         pointer = state().pointer
-        return all(library.hvdray_async_poll(pointer, one) != 0 for one in operation.handles)
+        has_ended = all(library.hvdray_async_poll(pointer, one) != 0 for one in operation.handles)
+    return has_ended and all(part.is_done() for part in operation.parts)
 
 
 def wait(handle: int, until: Optional[float] = None) -> Any:
@@ -192,6 +234,9 @@ def wait(handle: int, until: Optional[float] = None) -> Any:
                     raise TimeoutError
             if code != 0 and failed is None:
                 failed = (MismatchError if code == _library.BAD_ARGUMENT else HorovodInternalError)(last_error())
+        if failed is None:
+            failures = [part.wait(until) for part in operation.parts]
+            failed = next(filter(None, failures), None)
         try:
             if failed is not None:
                 raise failed

@@ -29,10 +29,20 @@ def _fields(text: str) -> list[tuple[str, Any]]:
     return [(name, _C[letter]) for name, letter in (field.split(":") for field in text.split())]
 
 
+class Call(ctypes.Structure):
+    _fields_ = _fields(
+        "kind:i process_set:i type:i op:i root:i is_absent:i dimensions:i shape:Q prescale:d postscale:d rows:Q row_count:n "
+        "following:i"
+    )
+
+
+RUN = _C["U"] = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Call))
+
+
 class Request(ctypes.Structure):
     _fields_ = _fields(
         "name:s kind:i process_set:i type:i op:i root:i device:i prescale:d postscale:d dimensions:i shape:Q input:p "
-        "output:p splits:Q split_count:n ranks:I rank_count:n sequence:q context:p allocate:A run:p"
+        "output:p splits:Q split_count:n ranks:I rank_count:n sequence:q context:p allocate:A run:U"
     )
 
 
@@ -54,6 +64,7 @@ _PROTOTYPES = """
     hvdray_async_shutdown_because - ps
     hvdray_async_free - p
     hvdray_async_status i p
+    hvdray_async_await_end i p
     hvdray_async_place - pL
     hvdray_async_process_set_ranks i piIn
     hvdray_async_process_sets i pIn

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
+from . import _device
 from .._async import _core, _library
 from .._async._core import Handle, Operation
 from ._requests import (
@@ -202,7 +203,7 @@ def join(device: int = -1) -> int:
     """Says that this rank has no more data, and waits until all say so: the others' allreduces go on with zeros of it.
     The rank that came last."""
     ended = synchronize(begin_bare(_library.JOIN, global_process_set, lambda one: _core.result_of(one.handles[0]),
-                                   sequence=counted()))
+                                   lambda request: _device.join(request, device), sequence=counted()))
     count_on(ended.sequence)
     return int(ended.last_rank)
 

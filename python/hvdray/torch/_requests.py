@@ -11,18 +11,17 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
+from . import _device
 from .._async import _core, _library
 from .._async._core import Handle, Operation
 from .._async._library import Request
+from ._collectives import DTYPES
 from .process_sets import ProcessSet
 
 # Horovod's numbers: scripts print and compare them. Beside each the library's.
 Average, Sum, Adasum, Min, Max, Product = range(6)
 _OPS = {Average: 1, Sum: 0, Adasum: 100, Min: 2, Max: 3, Product: 4}
-_TYPES = {
-    torch.int8: 0, torch.int16: 1, torch.int32: 2, torch.int64: 3, torch.uint8: 4, torch.float16: 5, torch.bfloat16: 6,
-    torch.float32: 7, torch.float64: 8, torch.bool: 9,
-}
+_TYPES = {dtype: number for number, dtype in enumerate(DTYPES)}
 
 _MOST_ROWS = 1 << 63
 Pair = tuple[torch.Tensor, Optional[torch.Tensor]]  # what goes; where the result goes, None: it is made
@@ -127,6 +126,8 @@ class _Outputs:
 
     def take(self, index: int) -> torch.Tensor:
         result, host = self.results[index], self.hosts[index]
+        if isinstance(host, _device.Part):
+            return host.output if result is None else result
         if result is not host:
             with torch.no_grad():
                 result.copy_(host)
@@ -155,12 +156,21 @@ def begin(
         raise ValueError("a group of no tensors")
     requests = (Request * len(pairs))()
     memory, outputs = [], _Outputs()
+    parts: list[_device.Part] = []
+    event = None
     for index, (tensor, output) in enumerate(pairs):
         request = requests[index]
         request.type = check(tensor)
         request.name = (name[index] if not isinstance(name, str) else f"{name}.{index}" if is_group else name).encode()
         request.dimensions = tensor.dim()
         request.shape = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
+        if _device.takes(tensor):
+            event = event or _device.ready(tensor)
+            memory.append(_Memory(tensor, tensor if output is tensor else None))
+            parts.append(_device.add(request, _id_of(process_set), tensor, output, fields.get("splits"), event))
+            outputs.hosts.append(parts[-1])
+            outputs.results.append(output)
+            continue
         host = _on_host(tensor)
         memory.append(_Memory(host, tensor if output is tensor is host else None))
         request.input = memory[-1].place
@@ -173,23 +183,32 @@ def begin(
         result = [outputs.take(index) for index in range(len(pairs))] if is_group else outputs.take(0)
         return result if finish is None else finish(operation, result)
 
-    return _core.submit(requests, len(pairs), Operation(end, (memory, outputs)))
+    return _core.submit(requests, len(pairs), Operation(end, (memory, outputs), parts))
 
 
-def begin_bare(kind: int, process_set: ProcessSet, finish: Callable[[Operation], Any], **fields: Any) -> Handle:
-    """Begins an operation without a tensor."""
+def begin_bare(
+    kind: int, process_set: ProcessSet, finish: Callable[[Operation], Any],
+    prepare: Callable[[Request], Any] = lambda _: None, **fields: Any,
+) -> Handle:
+    """Begins an operation without a tensor. What `prepare` returns is kept."""
     requests = (Request * 1)()
+    kept = prepare(requests[0])
     _fill(requests, kind, process_set, fields)
-    return _core.submit(requests, 1, Operation(finish, None))
+    return _core.submit(requests, 1, Operation(finish, kept))
+
+
+def _id_of(process_set: ProcessSet) -> int:
+    if process_set.process_set_id is None:
+        raise ValueError(f"{process_set} is not registered, or has been removed")
+    return process_set.process_set_id
 
 
 def _fill(requests: Any, kind: int, process_set: ProcessSet, fields: dict[str, Any]) -> None:
-    if process_set.process_set_id is None:
-        raise ValueError(f"{process_set} is not registered, or has been removed")
+    number = _id_of(process_set)
     for request in requests:
         request.kind = kind
-        request.process_set = process_set.process_set_id
-        request.device = -1
+        request.process_set = number
+        request.device = 0 if request.run else -1
         request.prescale = request.postscale = 1.0
         for field, value in fields.items():
             try:
@@ -198,6 +217,11 @@ def _fill(requests: Any, kind: int, process_set: ProcessSet, fields: dict[str, A
                 raise ValueError(f"{field}: {error}") from None
             if field == "root" and request.root != value:
                 raise ValueError(f"root_rank: there is no rank {value}")
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """In the host's memory, and reduced there."""
+    return tensor.is_cpu and not _device.takes(tensor)
 
 
 class Repeated:
@@ -247,7 +271,7 @@ def begin_allreduce(
         return repeated.begin(tensor, output)
     whole_name = name_of("allreduce", name)
     fields = {"op": number, "prescale": prescale, "postscale": postscale}
-    if not isinstance(tensor, torch.Tensor) or not tensor.is_cpu:
+    if not isinstance(tensor, torch.Tensor) or not is_plain(tensor):
         return begin(_library.ALLREDUCE, whole_name, [(tensor, output)], process_set, **fields)
     repeated = Repeated(tensor, whole_name, process_set, **fields)
     if name is not None:

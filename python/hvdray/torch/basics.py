@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any, Iterable, Optional, Sequence, Union
 
-from . import _place, _requests, process_sets
+from . import _device, _place, _requests, process_sets
 from .._async import _core
 from .._async._core import is_initialized as is_initialized
 from .._async._core import rank as rank
@@ -25,7 +25,8 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable
     if isinstance(process_sets, str) and process_sets.lower() == "dynamic":
         os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
         process_sets = None
-    if not _core.is_initialized():
+    is_new = not _core.is_initialized()
+    if is_new:
         _place.refresh()
         _core.start()
         _requests.count_on(0)
@@ -33,6 +34,8 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable
         atexit.register(_leave)
     try:
         _check_comm(comm)
+        if is_new:
+            _device.begin()
         _begin_sets(list(process_sets or ()))
     except Exception:
         shutdown()
@@ -59,13 +62,22 @@ def _check_comm(comm: Any) -> None:
 
 def shutdown() -> None:
     """Leaves. Operations in flight end with HorovodInternalError on every rank; init() may come again."""
-    _core.stop()
+    _stop()
+
+
+def _stop(why: str = "") -> None:
+    lane, _device.lane = _device.lane, None
+    if lane is not None:
+        lane.finish()
+    _core.stop(why)
+    if lane is not None:
+        lane.close()
 
 
 def _leave() -> None:
     """At the end of the program. An exception that ends it, which others only see as a rank that is gone, is told."""
     error: Optional[BaseException] = getattr(sys, "last_value", None)
-    _core.stop("" if error is None else f"raised {type(error).__name__}: {error}".partition("\n")[0][:300])
+    _stop("" if error is None else f"raised {type(error).__name__}: {error}".partition("\n")[0][:300])
 
 
 def local_rank() -> int:

@@ -21,7 +21,7 @@ from .functions import broadcast_object
 from ._operations import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async, synchronize
 from .._async._core import Handle
 from .._async._errors import MismatchError
-from ._requests import Adasum, Average, Repeated, name_of, op_number
+from ._requests import Adasum, Average, Repeated, is_plain, name_of, op_number
 from .process_sets import ProcessSet, global_process_set
 
 _IN_FUNCTION = getattr(BackwardCFunction.apply, "__code__", None)
@@ -194,7 +194,7 @@ class _Distributed:
         gradient.sent = (self._reduce(gradient, small), small, context)
 
     def _reduce(self, gradient: _Gradient, tensor: torch.Tensor) -> Handle:
-        if tensor.device.type != "cpu":
+        if not is_plain(tensor):
             return allreduce_async_(tensor, None, gradient.name, self.op, *self._factors(), self.process_set)
         if gradient.request is None or not gradient.request.fits(tensor):
             before, behind = self._factors()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import weakref
 from typing import Iterable, Optional, Sequence, Union
 
+from . import _device
 from .._async import _core
 
 
@@ -69,6 +70,8 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     if number not in _core.process_sets():
         return False
     _core.change_sets(remove=number)
+    if _device.lane is not None:
+        _device.lane.forget(number)
     return True
 
 

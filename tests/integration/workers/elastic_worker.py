@@ -2,7 +2,7 @@
 """An unmodified hvd.elastic script that writes down what it does and breaks where the test's plan says.
 
 Of ELASTIC_PLAN (see elastic_log.py): `steps`, `step_s`, `commit_every`, `big_mb` (an allreduce of that size
-in each step), `import_s` (sleeps so long before hvd.init()), `hold` (keeps connections of its own). It ends at
+in each step), `gpu` (a pretended one), `import_s` (sleeps so long before hvd.init()), `hold` (keeps connections of its own). It ends at
 `steps`, or, without them, when rank 0 finds the file `stop`.
 Faults happen at "start" (before anything is imported), "imported", "init", "reduce" (in the middle of an allreduce),
 "step" (between two), "interrupted" (on the way to meet again), "end" (trained, before the exit).
@@ -19,6 +19,9 @@ import zlib  # noqa: E402
 import horovod.torch as hvd  # noqa: E402
 import torch  # noqa: E402
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt  # noqa: E402
+
+if PLAN.get("gpu"):
+    import pretended_gpu  # noqa: F401  pylint: disable=unused-import
 
 STEPS, STEP_S = PLAN.get("steps"), PLAN.get("step_s", 0.02)
 COMMIT_EVERY, BIG_MB = PLAN.get("commit_every", 5), PLAN.get("big_mb", 0)
