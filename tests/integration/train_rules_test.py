@@ -18,7 +18,7 @@ import pytest
 from python_program import ROOT
 
 sys.path.insert(0, str(ROOT / "python"))
-from hvdray.train import _checkpoint, _data, _files, _metrics  # noqa: E402  pylint: disable=wrong-import-position
+from hvdray.train import _checkpoint, _data, _files, _metrics, _session  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train._store import Store  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train._commits import Commits, Made, to_prune  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -299,6 +299,21 @@ def test_permissions_are_kept_and_the_owner_may_read(tmp_path):
     _checkpoint.receive(str(tmp_path / "received"), received, lambda name, at: pytest.fail("they are empty"))
     for target in "copy", "received":
         assert {name: stat.S_IMODE((tmp_path / target / name).stat().st_mode) for name in wanted} == {**wanted, "odd": 0o711}
+
+
+def test_small_files_share_a_message_whose_line_has_room_for_their_names(tmp_path):
+    (tmp_path / "large").write_bytes(random.Random(1).randbytes(9 << 20))
+    for number in range(300):
+        (tmp_path / f"{number:03}{chr(0x80) * 120}").write_bytes(b"%d" % number if number else b"")
+    found = _files.scan(str(tmp_path))[1]
+    pieces = list(_session._pieces(str(tmp_path), found))
+    assert len(pieces) == 3 and all(len(json.dumps(rows)) < 1 << 20 for rows, _ in pieces)
+    contents = {}
+    for rows, parts in pieces:
+        for (name, size, _, is_last), part in zip(rows, parts):
+            assert len(part) == size and (is_last or name == "large")
+            contents[_files.as_name(name)] = contents.get(_files.as_name(name), b"") + part
+    assert contents == {file.name: (tmp_path / file.name).read_bytes() for file in found}
 
 
 def test_many_files_are_on_the_disk_by_one_call(tmp_path):

@@ -108,7 +108,12 @@ class Receiver:
         if do == "part":
             self._store.make(self._part_of(rank), _files.as_found(question["folders"]))
         elif do == "piece":
-            self._on_piece(rank, _files.checked_name(_files.as_name(question["file"])), content, question["last"], question["mode"])
+            if content is None:
+                raise MemoryError("the driver has no memory for a piece of a checkpoint")
+            rest = memoryview(content)
+            for name, size, mode, is_last in question["rows"]:
+                self._on_piece(rank, _files.checked_name(_files.as_name(name)), rest[:size], is_last, mode)
+                rest = rest[size:]
         elif do == "sync":
             self._store.flush(self._part_of(rank))
         elif do == "made":
@@ -142,8 +147,6 @@ class Receiver:
         try:
             if arriving is None:
                 arriving = self._arriving[rank, name] = self._store.arriving(self._part_of(rank), name, f"{rank}")
-            if content is None:
-                raise MemoryError("the driver has no memory for a piece of a checkpoint")
             arriving.write(content)
             if is_last:
                 del self._arriving[rank, name]

@@ -10,7 +10,7 @@ import inspect
 import os
 import threading
 from collections import deque
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 from .. import _worker
 from .._disk import sync_tree
@@ -100,21 +100,12 @@ class Session:
     def _stream(self, source: str, files: "list[_files.Found]") -> None:
         waiting = 0
         try:
-            for entry in files:
-                with _files.reading(source, entry.name) as file:
-                    at = 0
-                    while True:
-                        data = file.read(min(_files.PIECE, entry.size - at)) if at < entry.size else b""
-                        at += len(data)
-                        is_last = at >= entry.size or not data
-                        piece = {"do": "piece", "file": _files.as_text(entry.name), "last": is_last, "mode": entry.mode}
-                        self._tell(piece, [data] if data else [])
-                        waiting += 1
-                        while waiting >= WINDOW:
-                            waiting -= 1
-                            self._hear()
-                        if is_last:
-                            break
+            for rows, parts in _pieces(source, files):
+                self._tell({"do": "piece", "rows": rows}, parts)
+                waiting += 1
+                while waiting >= WINDOW:
+                    waiting -= 1
+                    self._hear()
         finally:
             failure = None
             for _ in range(waiting):
@@ -187,6 +178,30 @@ class Session:
             number, text = answer["error"]
             raise OSError(number, text) if number else OSError(text)
         return {**answer, "content": bytes(content)}
+
+
+def _pieces(source: str, files: "list[_files.Found]") -> "Iterator[tuple[list[Any], list[bytes]]]":
+    """What a message has: a part of a large file, or many small ones. Its line has room for their names, each byte of which may
+    take six there."""
+    rows: list[Any] = []
+    parts: list[bytes] = []
+    room = _files.PIECE
+    for entry in files:
+        with _files.reading(source, entry.name) as file:
+            at, is_last = 0, False
+            while not is_last:
+                data = file.read(min(room, entry.size - at)) if at < entry.size else b""
+                at += len(data)
+                is_last = at >= entry.size or not data
+                name = _files.as_text(entry.name)
+                rows.append([name, len(data), entry.mode, is_last])
+                parts.append(data)
+                room -= len(data) + 32 * len(name) + 256
+                if room <= 0:
+                    yield rows, parts
+                    rows, parts, room = [], [], _files.PIECE
+    if rows:
+        yield rows, parts
 
 
 def _sees(probe: Sequence[str]) -> bool:
