@@ -137,7 +137,13 @@ std::string InterpreterHint(std::string_view path, std::string_view interpreter)
       path, ShownText(interpreter));
 }
 
-std::string CommandHint(std::string_view command) {
+std::string CommandHint(std::string_view command, bool is_missing) {
+  if (is_missing && command.find('/') != std::string_view::npos) {
+    return command.starts_with('/') ? "is there such a file on every host?"
+                                    : "is the path right? It counts from the workers' directory, "
+                                      "which --cwd sets";
+  }
+  if (is_missing && command == "python") return "many systems only have python3";
   if (!command.ends_with(".py")) return {};
   return fmt::format("name the interpreter before a Python script: python3 {}", ShownText(command));
 }

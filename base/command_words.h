@@ -50,8 +50,9 @@ std::string InterpreterOf(std::string_view file);
 /// InterpreterOf() returns it.
 std::string InterpreterHint(std::string_view path, std::string_view interpreter);
 
-/// A hint for a command that is not a program; empty: none better than the general one.
-std::string CommandHint(std::string_view command);
+/// A hint for a command that a host could not execute. `is_missing`: no such file, there or on its
+/// PATH. Empty: none better than the general one.
+std::string CommandHint(std::string_view command, bool is_missing);
 
 }  // namespace hvdray
 

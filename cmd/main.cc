@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/blocking_pool.h"
+#include "base/command_words.h"
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/signals.h"
@@ -38,6 +39,18 @@ constexpr std::array kCommands = {
 /// `hvdray help`, `hvdray help run`.
 int Help(const CommandLine& line);
 
+/// What was meant by a word that is no command, but a job's own first word.
+std::string HintFor(std::string_view name) {
+  if (name.starts_with('-') || IsPython(name)) {
+    return fmt::format("hvdray run {} ... starts a job", name.starts_with('-') ? name : "-np 4");
+  }
+  if (name.ends_with(".py")) return fmt::format("hvdray run -np 4 -- python3 {}", name);
+  if (name.ends_with(".yaml") || name.ends_with(".yml")) {
+    return fmt::format("hvdray run -f {0} starts a job file, hvdray up {0} a cluster", name);
+  }
+  return "hvdray --help lists the commands";
+}
+
 int Dispatch(std::string_view name, const CommandLine& line) {
   HVDRAY_CHECK(kCommands.size() == CommandTable().size());
   std::vector<std::string_view> names;
@@ -53,8 +66,8 @@ int Dispatch(std::string_view name, const CommandLine& line) {
   const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
   SetUpLogEarly(line.args, Environment::FromProcess());
   Tell(LogLevel::kError, "hvdray",
-       fmt::format("unknown command '{}'{} [HVD-E0101]\n  hint: hvdray --help lists the commands",
-                   name, meant));
+       fmt::format("unknown command '{}'{} [HVD-E0101]\n  hint: {}", ShownText(name), meant,
+                   HintFor(ShownText(name))));
   return 2;
 }
 

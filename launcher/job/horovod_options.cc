@@ -233,8 +233,8 @@ constexpr std::string_view kModule =
     "put the interpreter first: hvdray run -np 4 -- python -m MODULE";
 constexpr std::string_view kTag = "each line already begins with its rank; see --tag-output";
 constexpr std::string_view kGpus =
-    "every worker sees its host's GPUs and takes one by its LOCAL_RANK: give each host as many "
-    "slots as it has GPUs, -H a:8,b:8; on Ray, --gpus-per-slot";
+    "a worker takes its GPU by LOCAL_RANK; give each host a slot for each GPU: -H a:8,b:8; on Ray: "
+    "--gpus-per-slot";
 constexpr std::string_view kLogs = "--output-filename DIR, and --tag-output for the terminal";
 
 struct Foreign {

@@ -532,7 +532,9 @@ class HostListParser {
 
   Status NotHostAndSlots(std::string_view text) const {
     std::string hint = fmt::format("item {} is '{}'", item_, ShownText(text));
-    if (text.find(':') != text.rfind(':')) {
+    if (IsHostName(text)) {
+      hint += fmt::format(", without its number of workers: {}:4", text);
+    } else if (text.find(':') != text.rfind(':')) {
       hint += "; a port is written ssh://host:port:slots, an IPv6 address [::1]:slots";
     }
     return {ErrorCode::kSpecInvalid,

@@ -169,8 +169,8 @@ Result<HorovodConfig> LoadHorovodConfig(const SpecInput& input, const ResolverFi
   }
   if (config.controller == "mpi" && input.all.Find(OptionId::kGloo) == nullptr) {
     return Status(ErrorCode::kNotSupported,
-                  fmt::format("{}: controller mpi is not supported, because hvdray starts the "
-                              "workers itself and Horovod trains over Gloo and NCCL",
+                  fmt::format("{}: controller mpi is not supported: hvdray starts the workers, and "
+                              "Horovod uses Gloo and NCCL",
                               config.controller_place),
                   "controller: gloo, or --gloo");
   }

@@ -215,25 +215,22 @@ Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
 }
 
 Status RefuseMpi(const LayerStack& layers) {
-  constexpr std::string_view kReason =
-      "hvdray starts the workers itself and Horovod trains over Gloo and NCCL";
+  constexpr std::string_view kReason = "hvdray starts the workers, and Horovod uses Gloo and NCCL";
   for (const OptionId id : {OptionId::kMpi, OptionId::kJsrun}) {
     const RawOption* raw = layers.Find(id);
     if (raw == nullptr) continue;
     HVDRAY_ASSIGN_OR_RETURN(const bool is_on, FlagOf(*raw));
     if (!is_on) continue;
     return Status(ErrorCode::kNotSupported,
-                  fmt::format("{} is not supported, because {}", raw->label, kReason),
-                  "leave it out");
+                  fmt::format("{} is not supported: {}", raw->label, kReason), "leave it out");
   }
   for (const OptionId id : {OptionId::kMpiArgs, OptionId::kBindingArgs}) {
     const RawOption* raw = layers.Find(id);
     if (raw == nullptr) continue;
-    return Status(
-        ErrorCode::kNotSupported,
-        fmt::format("{} is not supported, because {}: there is no {} to pass it to", raw->label,
-                    kReason, id == OptionId::kMpiArgs ? "mpirun" : "mpirun or jsrun"),
-        "leave it out");
+    return Status(ErrorCode::kNotSupported,
+                  fmt::format("{} is not supported: there is no {}; {}", raw->label,
+                              id == OptionId::kMpiArgs ? "mpirun" : "mpirun or jsrun", kReason),
+                  "leave it out");
   }
   return {};
 }
@@ -793,7 +790,46 @@ bool IsExecutable(const std::string& word, const Environment& environment,
   });
 }
 
-/// The highest level's command, and the slips that people make with it.
+/// HOST:N, as after a blank in the list of -H.
+bool IsHostAndSlots(std::string_view word) {
+  const size_t colon = word.find(':');
+  return colon != std::string_view::npos && IsHostName(word.substr(0, colon)) &&
+         IsAllDigits(word.substr(colon + 1));
+}
+
+/// The slips that people make with the first word of a command.
+Status CheckProgram(const std::string& program, const Environment& environment,
+                    const ResolverFiles& files) {
+  if (program.empty()) return Refused("the command is empty");
+  if (IsExecutable(program, environment, files)) return {};
+  const auto refused = [&program](std::string_view what, std::string hint) {
+    return Refused(fmt::format("{} is {}", Quoted(program), what), std::move(hint));
+  };
+  if (IsAssignment(program)) {
+    return refused("a variable, not a command",
+                   fmt::format("set it with -x {}, before the command", program));
+  }
+  if (program.ends_with(".yaml") || program.ends_with(".yml")) {
+    return refused(
+        "a YAML file, not a command",
+        fmt::format("give a job file as -f {0}, a cluster file as --cluster {0}", program));
+  }
+  if (program.starts_with('-')) {
+    return refused("an option, not a command",
+                   fmt::format("put the program before it: hvdray run -np 4 -- python3 {} ...",
+                               ShownText(program)));
+  }
+  if (IsHostAndSlots(program)) {
+    return refused("a host, not a command", "hosts have commas between them: -H a:4,b:4");
+  }
+  if (IsExecutable(program.substr(0, program.find(' ')), environment, files)) {
+    return refused("one word, and no program has that name",
+                   fmt::format("leave out the quotes, or name a shell: sh -c {}", Quoted(program)));
+  }
+  return {};
+}
+
+/// The highest level's command.
 Status ResolveCommand(const SpecInput& input, const Environment& environment,
                       const ResolverFiles& files, JobSpec* spec) {
   for (const OptionLayer& layer : input.all.layers()) {
@@ -806,19 +842,7 @@ Status ResolveCommand(const SpecInput& input, const Environment& environment,
     return Refused("no command to run",
                    "put it after the options: hvdray run -np 4 python train.py");
   }
-  const std::string& program = spec->command->front();
-  if (program.empty()) return Refused("the command is empty");
-  if (IsAssignment(program) && !IsExecutable(program, environment, files)) {
-    return Refused(fmt::format("{} is a variable, not a command", Quoted(program)),
-                   fmt::format("set it with -x {}, before the command", program));
-  }
-  const bool is_yaml = program.ends_with(".yaml") || program.ends_with(".yml");
-  if (is_yaml && !IsExecutable(program, environment, files)) {
-    return Status(
-        ErrorCode::kUsage, fmt::format("{} is a YAML file, not a command", Quoted(program)),
-        fmt::format("give a job file as -f {0}, a cluster file as --cluster {0}", program));
-  }
-  return {};
+  return CheckProgram(spec->command->front(), environment, files);
 }
 
 /// Of Ray's runtime environment.
@@ -1057,9 +1081,9 @@ Result<JobSpec> BuildSpec(const SpecInput& input, const Environment& environment
   HVDRAY_RETURN_IF_ERROR(ReadRaySettings(input, files, &spec, warnings));
   HVDRAY_ASSIGN_OR_RETURN(spec.tunables,
                           ResolveTunables(input.job, input.config, input.user, warnings));
+  HVDRAY_RETURN_IF_ERROR(ResolveCommand(input, environment, files, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveHosts(input, environment, files, &spec));
   HVDRAY_RETURN_IF_ERROR(ResolveEnv(input.all, environment, &spec));
-  HVDRAY_RETURN_IF_ERROR(ResolveCommand(input, environment, files, &spec));
   const std::optional<int> most = spec.is_elastic() ? *spec.max_np : *spec.np;
   if (spec.stdin_rank->has_value() && most && **spec.stdin_rank >= *most) {
     return Refused(fmt::format("{}: there is no rank {} among {} workers", spec.stdin_rank.origin(),

@@ -136,8 +136,9 @@ void JudgeCommand(const CheckFacts& facts, const CheckedHost& host, Issues& issu
   const wire::Inspection& inspection = *host.inspection;
   const int error = inspection.command_error;
   if (facts.command.empty() || error == 0 || IsUnanswered(inspection, "command")) return;
-  const std::string hint = CommandHint(facts.command);
-  if (error == ENOENT || error == ENOTDIR) {
+  const bool is_missing = error == ENOENT || error == ENOTDIR;
+  const std::string hint = CommandHint(facts.command, is_missing);
+  if (is_missing) {
     issues.Fail(host, "command", ErrorCode::kCommandNotFound,
                 fmt::format("command not found: {}", facts.command),
                 hint.empty() ? "install it there, or give its whole path; workers look along the "
@@ -252,6 +253,13 @@ void JudgeDisks(const CheckedHost& host, Issues& issues) {
   }
 }
 
+/// What a limit that is judged limits.
+std::string_view LimitWords(std::string_view name) {
+  if (name == "nofile") return "open files";
+  if (name == "nproc") return "processes";
+  return name == "as" ? "address space" : "locked memory";
+}
+
 void JudgeLimits(const CheckedHost& host, Issues& issues) {
   const auto workers = static_cast<uint64_t>(host.workers);
   const std::map<std::string_view, uint64_t> needed = {
@@ -267,9 +275,10 @@ void JudgeLimits(const CheckedHost& host, Issues& issues) {
     const bool is_bytes = limit.name == "memlock" || limit.name == "as";
     issues.Warn(
         host, "limits",
-        fmt::format("limit {} is {}, {} would be safe", limit.name,
+        fmt::format("{} ({}): the limit is {}; {}", LimitWords(limit.name), limit.name,
                     is_bytes ? ShowBytes(limit.soft) : fmt::format("{}", limit.soft),
-                    wanted->second == kUnlimited ? "none" : fmt::format("{}", wanted->second)),
+                    wanted->second == kUnlimited ? "there should be none"
+                                                 : fmt::format("{} would be safe", wanted->second)),
         fmt::format("raise {} in /etc/security/limits.conf there (or in the unit of sshd), "
                     "and log in anew",
                     limit.name));

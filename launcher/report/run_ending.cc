@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/tcp_address.h"
 #include "base/text.h"
+#include "launcher/driver/cause.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/report/job_report.h"
 #include "launcher/report/memberships.h"
@@ -176,7 +177,10 @@ void AddFirstFailure(const Verdict& verdict, std::span<const std::string> last_l
   if (worker.ended.has_value()) {
     text += fmt::format(", {} after the start", After(*worker.ended - verdict.started));
   }
-  if (verdict.workers.size() > 1) text += Certainty(verdict);
+  // A command that can't be executed is the cause, whichever worker was first.
+  if (verdict.workers.size() > 1 && (has_run || verdict.is_first_certain)) {
+    text += Certainty(verdict);
+  }
   if (IsWorkerToBlame(verdict)) text += fmt::format(" [{}]", ErrorLabel(verdict.error.code()));
   lines.push_back(Painted(kRed, std::move(text), style));
   const std::span<const std::string> quoted = last_lines.empty() ? style.last_stdout : last_lines;
@@ -395,7 +399,8 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
     if (worker.status->error == ELIBACC && !style.interpreter.empty()) {
       return InterpreterHint(style.command, style.interpreter);
     }
-    return worker.status->error == ELIBACC ? std::string() : CommandHint(style.command);
+    if (worker.status->error == ELIBACC) return {};
+    return CommandHint(style.command, worker.status->error == ENOENT);
   }
   const auto any = [last_lines](bool (*is_sign)(std::string_view line)) {
     return std::any_of(last_lines.begin(), last_lines.end(), is_sign);

@@ -56,6 +56,9 @@ def test_wrong_words(hvdray, args, needles):
 
 def test_unknown_command(hvdray):
     refused(hvdray.run("rum", "-np", "1"), 2, "rum", "run")
+    for words, hint in (["train.py"], "hvdray run -np 4 -- python3 train.py"), (["python3", "train.py"], "hvdray run -np 4"), (
+            ["-np", "2", "true"], "hvdray run -np"), (["job.yaml"], "hvdray run -f job.yaml"):
+        refused(hvdray.run(*words), 2, hint)
 
 
 def test_command_not_found(hvdray):

@@ -248,7 +248,7 @@ TEST(HostListTest, RefusesInHorovodsWordsAndNamesTheItem) {
     EXPECT_EQ(Shown(ParseHostList(list)), kHorovodWords) << list;
   }
   const std::pair<std::string_view, const char*> items[] = {
-      {"a:2,b", "item 2 is 'b'"},
+      {"a:2,b", "item 2 is 'b', without its number of workers: b:4"},
       {"a:2,b:2:3", "item 2 is 'b:2:3'"},
       {std::string_view("a:2\0b", 5), "item 1 is 'a:2\\x00b'"}};
   for (const auto& [list, item] : items) {

@@ -136,6 +136,9 @@ TEST(ClosingLinesTest, ACommandThatIsNotThereIsTheWorkersStory) {
     worker.pid = 0;
   }
   ExpectGolden("tests/golden/report/closing_not_found.txt", Text(verdict));
+  verdict.is_first_certain = false;
+  verdict.evidence = {"it ended first"};
+  EXPECT_EQ(Text(verdict).find("probably"), std::string::npos) << Text(verdict);
 }
 
 TEST(ClosingLinesTest, AHostThatWasLostHasCodeAndHint) {

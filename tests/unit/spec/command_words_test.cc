@@ -80,8 +80,22 @@ TEST(InterpreterHintTest, ACarriageReturnIsNamed) {
 }
 
 TEST(CommandHintTest, AScriptIsToldFromAProgram) {
-  EXPECT_TRUE(CommandHint("ddp.py").ends_with("python3 ddp.py"));
-  EXPECT_EQ(CommandHint("ddp"), "");
+  EXPECT_TRUE(CommandHint("ddp.py", true).ends_with("python3 ddp.py"));
+  EXPECT_TRUE(CommandHint("./ddp.py", false).ends_with("python3 ./ddp.py"));
+  EXPECT_EQ(CommandHint("ddp", true), "");
+  EXPECT_EQ(CommandHint("./ddp", false), "");
+}
+
+TEST(CommandHintTest, ManySystemsLackPython) {
+  EXPECT_NE(CommandHint("python", true).find("python3"), std::string::npos);
+  EXPECT_EQ(CommandHint("python", false), "");
+}
+
+TEST(CommandHintTest, APathThatLeadsNowhereNeedsNoInterpreter) {
+  for (const char* path : {"./ddp.py", "/bin/ddp"}) {
+    const std::string hint = CommandHint(path, true);
+    EXPECT_TRUE(hint.ends_with("on every host?") || hint.ends_with("--cwd sets")) << hint;
+  }
 }
 
 using Words = std::vector<std::string>;

@@ -376,6 +376,25 @@ TEST(ResolveRunTest, TakesAYamlFileForASlipUnlessItIsAProgram) {
   EXPECT_TRUE(world.StatusOf("-np 2 python job.yaml").ok());
 }
 
+TEST(ResolveRunTest, NamesTheSlipInTheFirstWordOfACommand) {
+  SpecWorld world;
+  world.environment.Set("PATH", "/bin");
+  world.executables = {"/bin/python"};
+  const auto hint = [&world](const std::string& word) {
+    return world.Resolve(std::vector<std::string>{"-np", "2", "--", word, "x"}).status().hint();
+  };
+  EXPECT_NE(hint("python train.py").find("leave out the quotes"), std::string::npos);
+  EXPECT_NE(hint("-m").find("python3 -m"), std::string::npos);
+  EXPECT_NE(hint("b:4").find("-H a:4,b:4"), std::string::npos);
+  for (const char* word : {"python", "pythin train.py", "b:c", ":4", "/b:4"}) {
+    EXPECT_EQ(hint(word), "") << word;
+  }
+  world.executables.insert({"/bin/b:4", "/bin/-m"});
+  for (const char* word : {"b:4", "-m"}) EXPECT_EQ(hint(word), "") << word;
+  // The slip is the cause, not the number of workers that it hides.
+  world.ExpectRefused("job.yaml", "'job.yaml'");
+}
+
 TEST(ResolveRunTest, ChecksTheVariablesOfX) {
   SpecWorld world;
   world.environment.Set("HERE", "1");
