@@ -352,12 +352,14 @@ std::string Join(const std::string& path, std::string_view key) {
 
 Status UnknownKey(const YamlNode::Entry& entry, std::span<const std::string_view> names,
                   const std::string& path) {
+  constexpr size_t kMostListed = 12;
   const std::string nearest = Nearest(std::string_view(entry.key).substr(0, 80), names);
   return {ErrorCode::kSpecInvalid,
           fmt::format("{}: unknown key '{}'{}", entry.where, ShownText(entry.key),
                       path.empty() ? "" : " in " + path),
-          nearest.empty() ? fmt::format("keys are {}", fmt::join(names, ", "))
-                          : fmt::format("did you mean {}?", nearest)};
+          !nearest.empty()              ? fmt::format("did you mean {}?", nearest)
+          : names.size() <= kMostListed ? fmt::format("keys are {}", fmt::join(names, ", "))
+                                        : "configs/schema/cluster.schema.json has all keys"};
 }
 
 template <typename T>

@@ -255,7 +255,7 @@ Status CheckConsent(const CommandRequest& request) {
     return {};
   }
   return {ErrorCode::kUsage, "it asks before it changes anything, but there is no terminal",
-          "--yes answers for you"};
+          "--yes answers for you; --dry-run only shows the plan"};
 }
 
 bool AskForYes(const std::string& question) {

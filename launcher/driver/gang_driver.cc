@@ -102,8 +102,8 @@ void GangDriver::On(const event::GenerationStopped& e) {
   for (const WorkerId worker : roster_.LivingOn(e.host)) roster_.MarkLost(worker, now_);
   ending_.swept += e.swept;
   if (is_expected) return;
-  On(event::HostLost{e.host,
-                     Status(ErrorCode::kProtocolError, "its agent ended the generation unasked")});
+  On(event::HostLost{e.host, Status(ErrorCode::kProtocolError,
+                                    "its agent ended the workers without being told to")});
 }
 
 void GangDriver::On(const event::Copying& e) {

@@ -37,7 +37,7 @@ Result<SyncedDirectory> PlanDirectory(const SyncWord& word, const std::string& h
         .WithHint("name a directory of this machine: --sync DIR or --sync DIR:TARGET");
   }
   if (!fs::is_directory(real, error)) {
-    return Status(ErrorCode::kUsage, fmt::format("{} is no directory", shown));
+    return Status(ErrorCode::kUsage, fmt::format("{} is not a directory", shown));
   }
   SyncedDirectory synced;
   synced.directory = real.string();

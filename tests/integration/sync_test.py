@@ -279,7 +279,7 @@ def test_what_cannot_be_copied_is_refused_before_any_connection(sync, hosts, pro
     assert f"{FOLDER}/pkg/pipe is a named pipe" in refused(sync, "--sync", FOLDER)
     write(project, {"pkg/.gitignore": "pipe\n"})
     write(home_of(hosts, "launcher"), {"file": "x"})
-    assert "--sync: file is no directory" in refused(sync, "--sync", "file")
+    assert "--sync: file is not a directory" in refused(sync, "--sync", "file")
     assert "--sync: none: No such file" in refused(sync, "--sync", "none")
     assert "'..' in TARGET" in refused(sync, "--sync", f"{FOLDER}:../x")
     (home_of(hosts, "launcher") / "file").unlink()

@@ -363,7 +363,7 @@ TEST(GangDriverTest, TreatsAnUnaskedEndOfAGenerationAsALostHost) {
   driver.Handle(event::HostReady{1, {}}, {});
   const auto effects = driver.Handle(event::GenerationStopped{1, 0, 0, 0}, {});
   ASSERT_EQ(effects.size(), 2u);
-  ExpectSays(std::get<effect::Say>(effects[0]).text, {"host n1", "agent", "generation"});
+  ExpectSays(std::get<effect::Say>(effects[0]).text, {"host n1", "agent", "workers"});
   EXPECT_EQ(std::get<effect::StopGeneration>(effects[1]).hosts, std::vector<int>{1});
   const auto last = driver.Handle(event::GenerationStopped{1, 1, 0, 0}, {});
   EXPECT_EQ(std::get<effect::Finish>(last.back()).verdict.error.code(), ErrorCode::kProtocolError);
