@@ -66,9 +66,10 @@ AddressList LookUp(const std::string& host, int flags) {
 }
 
 bool IsThisMachineBy(const std::string& host, int lookup_flags) {
-  if (host == "localhost") return true;
+  const std::string key = HostNameKey(host);
+  if (key == "localhost") return true;
   std::array<char, 256> own{};
-  if (::gethostname(own.data(), own.size() - 1) == 0 && host == own.data()) return true;
+  if (::gethostname(own.data(), own.size() - 1) == 0 && key == HostNameKey(own.data())) return true;
   const AddressList found = LookUp(host, lookup_flags);
   for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
     if (IsOnLoopback(entry->ai_addr) || IsOnAnInterface(entry->ai_addr)) return true;

@@ -2,8 +2,11 @@
 #include "cluster/local_transport.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <memory>
+#include <string>
 
 #include "cluster/this_machine.h"
 #include "tests/fakes/stream_owner.h"
@@ -13,6 +16,10 @@ namespace {
 
 TEST(ThisMachineTest, KnowsItsOwnNamesAndAddresses) {
   EXPECT_TRUE(IsThisMachine("localhost"));
+  EXPECT_TRUE(IsThisMachine("LocalHost."));
+  std::array<char, 256> own{};
+  ASSERT_EQ(::gethostname(own.data(), own.size() - 1), 0);
+  EXPECT_TRUE(IsThisMachine(std::string(own.data()) + "."));
   EXPECT_TRUE(IsThisMachine("127.0.0.1"));
   EXPECT_TRUE(IsThisMachine("127.0.1.1"));
   EXPECT_TRUE(IsThisMachine("::1"));
