@@ -39,10 +39,12 @@ AwsCredentials Static(const std::string& id, const std::string& secret, const st
   return credentials;
 }
 
+/// Of key, secret, and the session token's older and present name.
+using PairNames = std::array<const char*, 4>;
+
 /// The keys under `names` in `values`; nullopt: none of the pair is there.
 Result<std::optional<AwsCredentials>> PairOf(const std::map<std::string, std::string>& values,
-                                             const std::array<const char*, 3>& names,
-                                             const std::string& source) {
+                                             const PairNames& names, const std::string& source) {
   const std::string id = ValueOf(values, names[0]);
   const std::string secret = ValueOf(values, names[1]);
   if (id.empty() && secret.empty()) return std::optional<AwsCredentials>();
@@ -51,13 +53,15 @@ Result<std::optional<AwsCredentials>> PairOf(const std::map<std::string, std::st
                   fmt::format("{} of AWS is missing in {}", names[id.empty() ? 0 : 1], source),
                   fmt::format("{} and {} belong together", names[0], names[1]));
   }
-  return std::optional(Static(id, secret, ValueOf(values, names[2]), source));
+  std::string token = ValueOf(values, names[2]);
+  if (token.empty()) token = ValueOf(values, names[3]);
+  return std::optional(Static(id, secret, token, source));
 }
 
-constexpr std::array<const char*, 3> kFileNames = {"aws_access_key_id", "aws_secret_access_key",
-                                                   "aws_session_token"};
-constexpr std::array<const char*, 3> kVariableNames = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-                                                       "AWS_SESSION_TOKEN"};
+constexpr PairNames kFileNames = {"aws_access_key_id", "aws_secret_access_key",
+                                  "aws_security_token", "aws_session_token"};
+constexpr PairNames kVariableNames = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+                                      "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"};
 
 /// The keys of a profile in both files; the credentials file wins.
 std::map<std::string, std::string> ProfileOf(const AwsAccountFacts& facts,
@@ -150,11 +154,16 @@ Result<std::optional<AwsCredentialPlan>> PlanProfile(const AwsAccountFacts& fact
     HVDRAY_ASSIGN_OR_RETURN(AwsCredentialPlan plan, PlanRole(facts, name, keys));
     return std::optional(std::move(plan));
   }
-  const std::string& path =
-      facts.credentials.contains(name) ? facts.credentials_path : facts.config_path;
+  // As in botocore, the process goes before a key in the config file.
+  const std::string command = ValueOf(keys, "credential_process");
+  const auto secrets = facts.credentials.find(name);
+  const bool has_secrets = secrets != facts.credentials.end();
+  const bool is_process =
+      !command.empty() && !(has_secrets && secrets->second.contains(kFileNames[0]));
+  const std::string& path = has_secrets ? facts.credentials_path : facts.config_path;
   HVDRAY_ASSIGN_OR_RETURN(std::optional<AwsCredentials> found,
                           PairOf(keys, kFileNames, fmt::format("profile {} of {}", name, path)));
-  if (found) {
+  if (found && !is_process) {
     AwsCredentialPlan plan;
     plan.way = AwsCredentialPlan::Way::kStatic;
     plan.base = *std::move(found);
@@ -163,8 +172,7 @@ Result<std::optional<AwsCredentialPlan>> PlanProfile(const AwsAccountFacts& fact
   if (UsesSingleSignOn(keys)) {
     return std::optional(ByCli(name, "single sign-on", LoginHint(name)));
   }
-  const std::string command = ValueOf(keys, "credential_process");
-  if (command.empty()) return std::optional<AwsCredentialPlan>();
+  if (!is_process) return std::optional<AwsCredentialPlan>();
   AwsCredentialPlan plan;
   plan.way = AwsCredentialPlan::Way::kProcess;
   plan.command = {"/bin/sh", "-c", command};
@@ -268,6 +276,8 @@ Result<AwsProfiles> ParseAwsProfiles(std::string_view text, AwsFile file, const 
   AwsProfiles profiles;
   std::map<std::string, std::string>* section = nullptr;
   bool is_skipped = false;
+  constexpr size_t kNoKey = std::string_view::npos;
+  size_t indent = kNoKey;  // of the last key of this section
   int number = 0;
   for (const std::string_view raw : LinesOf(text)) {
     ++number;
@@ -277,7 +287,10 @@ Result<AwsProfiles> ParseAwsProfiles(std::string_view text, AwsFile file, const 
       return Status(ErrorCode::kSpecInvalid, fmt::format("{}:{}: {}", name, number, what),
                     "lines are [profile], key = value, or a comment after #");
     };
+    const size_t own_indent = raw.find_first_not_of(kBlankBytes);
+    if (section != nullptr && own_indent > indent) continue;  // belongs to that key
     if (line[0] == '[') {
+      indent = kNoKey;
       const size_t close = line.find(']');
       if (close == std::string_view::npos) return fault("a section without ]");
       std::string_view title = Trimmed(line.substr(1, close - 1));
@@ -293,9 +306,9 @@ Result<AwsProfiles> ParseAwsProfiles(std::string_view text, AwsFile file, const 
       if (section != nullptr && title == "default") section->clear();
       continue;
     }
-    const bool is_nested = kBlankBytes.find(raw[0]) != std::string_view::npos;
-    if (is_skipped || (is_nested && section != nullptr)) continue;
-    const size_t equals = line.find('=');
+    if (is_skipped) continue;
+    indent = own_indent;
+    const size_t equals = line.find_first_of("=:");
     if (equals == std::string_view::npos || equals == 0)
       return fault("neither a section nor a key");
     if (section == nullptr) return fault("a key outside of any section");
@@ -318,7 +331,8 @@ Result<AwsCredentialPlan> PlanAwsCredentials(const AwsAccountFacts& facts,
   }
   HVDRAY_ASSIGN_OR_RETURN(std::optional<AwsCredentials> found,
                           PairOf(facts.given, kFileNames, "provider.aws_credentials"));
-  if (!found) {
+  // As in botocore, a secret alone says nothing.
+  if (!found && !environment.GetOr(kVariableNames[0], "").empty()) {
     HVDRAY_ASSIGN_OR_RETURN(found, PairOf(environment.values(), kVariableNames, "the environment"));
   }
   if (found) {
@@ -396,8 +410,9 @@ Result<AwsAccountFacts> ReadAwsAccount(std::map<std::string, std::string> given,
                                        const Environment& environment) {
   AwsAccountFacts facts;
   facts.given = std::move(given);
-  std::string profile = environment.GetOr("AWS_PROFILE", "");
-  if (profile.empty()) profile = environment.GetOr("AWS_DEFAULT_PROFILE", "");
+  // In botocore's order, which is Ray's.
+  std::string profile = environment.GetOr("AWS_DEFAULT_PROFILE", "");
+  if (profile.empty()) profile = environment.GetOr("AWS_PROFILE", "");
   facts.is_profile_named = !profile.empty();
   if (facts.is_profile_named) facts.profile = profile;
   const std::string home = environment.GetOr("HOME", "/root");

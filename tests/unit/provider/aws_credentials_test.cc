@@ -43,6 +43,12 @@ TEST(AwsCredentialsTest, ProfilesAreSectionsOfKeys) {
   EXPECT_EQ(profiles.at("dev"), (std::map<std::string, std::string>{{"s3", ""}, {"k", "v"}}));
 }
 
+TEST(AwsCredentialsTest, AKeyMayStandInAndHaveAColon) {
+  const AwsProfiles profiles = Profiles("[a]\n  k: v:=1\n  s3:\n    max = 3\n  l = 2\n [b]\nk=v\n");
+  EXPECT_EQ(profiles.at("a"),
+            (std::map<std::string, std::string>{{"k", "v:=1"}, {"s3", ""}, {"l", "2"}}));
+}
+
 TEST(AwsCredentialsTest, ProfilesOfTheConfigFileHaveAPrefix) {
   const AwsProfiles profiles = Profiles(
       "[default]\na=1\n[profile dev]\na=2\n[profile \"two words\"]\na=3\n[sso-session x]\na=4\n"
@@ -89,6 +95,24 @@ TEST(AwsCredentialsTest, TheClusterFileBeatsTheEnvironmentAndThatBeatsTheFiles) 
   EXPECT_EQ(plan->way, Way::kStatic);
   EXPECT_EQ(plan->base.secret_access_key.view(), "s+/=1");
   EXPECT_EQ(plan->base.source, "profile default of /h/.aws/credentials");
+}
+
+/// What botocore 1.44.8 takes, and with it Ray, in the same places.
+TEST(AwsCredentialsTest, TheOrderIsBotocores) {
+  const AwsAccountFacts facts = Facts(std::string("[default]\naws_security_token = t\n") + kPair);
+  auto plan = PlanAwsCredentials(facts, With("AWS_SECRET_ACCESS_KEY", "s2"));
+  ASSERT_TRUE(plan.ok()) << "a secret alone says nothing";
+  EXPECT_EQ(plan->base.access_key_id, "AKIA1");
+  EXPECT_EQ(plan->base.session_token.view(), "t");
+  const Environment older({{"AWS_ACCESS_KEY_ID", "AKIA2"},
+                           {"AWS_SECRET_ACCESS_KEY", "s2"},
+                           {"AWS_SECURITY_TOKEN", "t2"}});
+  EXPECT_EQ(PlanAwsCredentials(facts, older)->base.session_token.view(), "t2");
+  const std::string process = "[default]\ncredential_process = /bin/x\n";
+  EXPECT_EQ(PlanAwsCredentials(Facts("", process + kPair), Environment())->way, Way::kProcess);
+  EXPECT_EQ(PlanAwsCredentials(Facts(process + kPair), Environment())->way, Way::kStatic);
+  const Environment both({{"AWS_PROFILE", "one"}, {"AWS_DEFAULT_PROFILE", "two"}, {"HOME", "/no"}});
+  EXPECT_EQ(ReadAwsAccount({}, both)->profile, "two");
 }
 
 TEST(AwsCredentialsTest, HalfAPairIsRefused) {
