@@ -135,7 +135,8 @@ Status CopyUnder(const fs::path& file, const fs::path& directory, const std::str
 Result<SyncedDirectory> PlanFile(const ClusterFileMount& mount, const ClusterNodeSetup& setup,
                                  const fs::path& file, const fs::path& renamed,
                                  std::string_view host_mounts) {
-  const std::string own_name = file.filename().string();
+  // Of a link, too.
+  const std::string own_name = fs::path(mount.local).filename().string();
   const fs::path there(TargetOf(mount.remote, host_mounts));
   const bool is_into = mount.remote.ends_with('/') || mount.remote == "~" || !there.has_filename();
   const std::string name = is_into ? own_name : there.filename().string();
@@ -143,7 +144,7 @@ Result<SyncedDirectory> PlanFile(const ClusterFileMount& mount, const ClusterNod
       file.parent_path().string(), (is_into ? there : there.parent_path()).string(), {}};
   const RsyncFilter excludes{std::span(setup.rsync_exclude)};
   if (excludes.Match(own_name, /*is_directory=*/false) == IgnoreVerdict::kIgnored) return planned;
-  if (name != own_name) {
+  if (name != file.filename()) {
     HVDRAY_RETURN_IF_ERROR(CopyUnder(file, renamed, name));
     planned.directory = renamed.string();
   }

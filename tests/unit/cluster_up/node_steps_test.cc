@@ -247,6 +247,21 @@ TEST_F(MountsTest, AFileOntoADirectoryGoesIntoIt) {
   EXPECT_EQ((*mounted)[0].listing.entries[0].kind, wire::DirectoryEntryKind::kFile);
 }
 
+TEST_F(MountsTest, ALinkToAFileComesAsAFileUnderItsOwnName) {
+  Write("data/v3.csv", "x");
+  fs::create_symlink("data/v3.csv", directory_.path() + "/latest.csv");
+  for (const auto* remote : {"~/in/", "~/in/latest.csv"}) {
+    ClusterNodeSetup setup = Mounting(remote, "latest.csv");
+    setup.rsync_exclude = {"v*.csv"};
+    const auto planned = Plan(setup);
+    ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+    ASSERT_EQ((*planned)[0].listing.entries.size(), 1U) << remote;
+    EXPECT_EQ((*planned)[0].listing.entries[0].path, "latest.csv") << remote;
+    EXPECT_EQ((*planned)[0].listing.entries[0].size, 1U);
+    EXPECT_FALSE(HashOf(setup).empty());
+  }
+}
+
 TEST_F(MountsTest, AFileThatIsExcludedIsNotCopied) {
   Write("a.py", "x");
   ClusterNodeSetup setup = Mounting("~/a.py", "a.py");
