@@ -194,6 +194,9 @@ int hvdray_async_poll(const hvdray_async* async, int64_t handle);
 int hvdray_async_wait(hvdray_async* async, int64_t handle);
 // As wait, but -1 after `milliseconds` if it has not ended: for programs that look at signals.
 int hvdray_async_wait_for(hvdray_async* async, int64_t handle, int milliseconds);
+// Global ranks that have not submitted what this handle stands for, ascending, as far as this rank
+// knows: writes up to `capacity`, returns how many there are. 0: none, or it isn't in flight.
+size_t hvdray_async_missing(hvdray_async* async, int64_t handle, int* ranks, size_t capacity);
 // Of one that has ended with 0; else 101.
 int hvdray_async_result(const hvdray_async* async, int64_t handle, hvdray_result* result);
 // Forgets the handle, once the operation has ended. reap still names it.

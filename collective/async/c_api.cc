@@ -156,6 +156,13 @@ int hvdray_async_wait_for(hvdray_async* async, int64_t handle, int milliseconds)
   return hvdray_async_wait(async, handle);
 }
 
+size_t hvdray_async_missing(hvdray_async* async, int64_t handle, int* ranks, size_t capacity) {
+  if (!hvdray::CheckHere(async).ok()) return 0;
+  const std::vector<int> missing = async->core->Missing(handle);
+  std::copy_n(missing.begin(), std::min(capacity, missing.size()), ranks);
+  return missing.size();
+}
+
 int hvdray_async_result(const hvdray_async* async, int64_t handle, hvdray_result* result) {
   return Here(async, [&]() -> Status {
     hvdray::OperationTable& table = async->core->table();

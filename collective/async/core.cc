@@ -202,6 +202,19 @@ Status AsyncCore::Submit(std::span<const hvdray_request> requests, int64_t* hand
   return {};
 }
 
+std::vector<int> AsyncCore::Missing(int64_t handle) {
+  const LocalOperationPtr operation = table_.InFlight(handle);
+  if (operation == nullptr) return {};
+  const std::lock_guard lock(round_mutex_);
+  for (WaitingOperation& waiting : negotiator_->Waiting()) {
+    if (waiting.name == operation->request.name &&
+        waiting.process_set == operation->request.process_set) {
+      return std::move(waiting.missing);
+    }
+  }
+  return {};
+}
+
 void AsyncCore::Shutdown(const std::string& why) {
   const std::lock_guard once(shutdown_mutex_);
   if (!thread_.joinable()) return;
@@ -274,8 +287,11 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
       rounds_->Exchange(round, negotiator_->MessageOf(drained.requests, drained.is_closed,
                                                       has_stalled, drained.why)));
   const std::vector<std::string_view> views(messages.begin(), messages.end());
-  HVDRAY_ASSIGN_OR_RETURN(const Plan plan,
-                          negotiator_->Round(views, std::chrono::steady_clock::now()));
+  Result<Plan> made = [&] {
+    const std::lock_guard lock(round_mutex_);
+    return negotiator_->Round(views, std::chrono::steady_clock::now());
+  }();
+  HVDRAY_ASSIGN_OR_RETURN(const Plan plan, std::move(made));
   if (plan.end.code() == ErrorCode::kDeadlineExceeded) {
     RecordStall(TimePoint::max(), Duration(settings_.stall_shutdown_ns));
   } else if (stall_.is_written()) {

@@ -61,6 +61,9 @@ class AsyncCore {
   /// errors.
   void Shutdown(const std::string& why = {});
 
+  /// As hvdray_async_missing().
+  std::vector<int> Missing(int64_t handle);
+
   OperationTable& table() { return table_; }
   Timeline& timeline() { return timeline_; }
   std::map<int, std::vector<int>> ProcessSets() const { return executor_->Sets(); }
@@ -89,6 +92,7 @@ class AsyncCore {
   std::unique_ptr<Executor> executor_;
   // Of the thread.
   std::unique_ptr<Negotiator> negotiator_;
+  std::mutex round_mutex_;  ///< While the negotiator changes, and while another thread reads it.
   TimePoint last_warning_{};
   StallRecord stall_;
   bool has_left_ = false;   ///< With all ranks, after a plan.

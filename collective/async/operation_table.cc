@@ -73,7 +73,8 @@ OperationTable::Drained OperationTable::Drain(uint32_t round) {
 
 LocalOperationPtr OperationTable::Find(int process_set, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  const auto found = in_flight_.find(KeyOf(process_set, name));
+  const auto found =
+      process_set == 0 ? in_flight_.find(name) : in_flight_.find(KeyOf(process_set, name));
   return found == in_flight_.end() ? nullptr : found->second;
 }
 
@@ -81,7 +82,12 @@ void OperationTable::Finish(std::span<const LocalOperationPtr> operations, const
   const std::lock_guard lock(mutex_);
   bool is_awaited = false;
   for (const LocalOperationPtr& operation : operations) {
-    in_flight_.erase(KeyOf(operation->request.process_set, operation->request.name));
+    const Request& request = operation->request;
+    if (request.process_set == 0) {
+      in_flight_.erase(request.name);
+    } else {
+      in_flight_.erase(KeyOf(request.process_set, request.name));
+    }
     operation->status = status;
     is_awaited = is_awaited || operation->waiting > 0;
     ended_.push_back(operation->handle);
@@ -130,6 +136,12 @@ int OperationTable::Poll(int64_t handle) const {
   const auto found = by_handle_.find(handle);
   if (found == by_handle_.end()) return -1;
   return found->second->status.has_value() ? 1 : 0;
+}
+
+LocalOperationPtr OperationTable::InFlight(int64_t handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_handle_.find(handle);
+  return found == by_handle_.end() || found->second->status.has_value() ? nullptr : found->second;
 }
 
 // Has the round begin that takes it along.

@@ -84,6 +84,8 @@ class OperationTable {
 
   /// 1, 0, or -1 for no such handle.
   int Poll(int64_t handle) const;
+  /// nullptr: no such handle, or it is done.
+  LocalOperationPtr InFlight(int64_t handle) const;
   /// Blocks until it is done. nullptr: no such handle.
   LocalOperationPtr Wait(int64_t handle);
   /// False: it is not done after so long.

@@ -250,6 +250,18 @@ def wait(handle: int, until: Optional[float] = None) -> Any:
             current.waiting -= 1
 
 
+def missing(handle: int) -> list[int]:
+    """Ranks that have not begun the operation, or another of its group; none: it may run."""
+    ranks = (ctypes.c_int * size())()
+    with lock:
+        pointer = state().pointer
+        for one in _find(handle).handles:
+            count = library.hvdray_async_missing(pointer, one, ranks, len(ranks))
+            if count:
+                return list(ranks[:count])
+    return []
+
+
 def forget(handle: int) -> None:
     operation = _operations.pop(handle, None)
     with lock:

@@ -12,6 +12,7 @@ from typing import Any, Iterator
 _FILE = "libhvdray.so.0"
 
 ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN, ADD_SET, REMOVE_SET = range(9)
+NAMES = "allreduce allgather broadcast alltoall reducescatter barrier join add_process_set remove_process_set".split()
 BAD_ARGUMENT, NOT_SUPPORTED = 101, 106  # others: it is over
 
 _int64s = ctypes.POINTER(ctypes.c_int64)
@@ -71,6 +72,7 @@ _PROTOTYPES = """
     hvdray_async_submit i pRnQ
     hvdray_async_poll i pq
     hvdray_async_wait_for i pqi
+    hvdray_async_missing n pqIn
     hvdray_async_result i pqE
     hvdray_async_release - pq
     hvdray_async_reap n pQn

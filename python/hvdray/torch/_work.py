@@ -27,8 +27,11 @@ def _complete_futures() -> None:
 class Work(c10d.Work):
     """One operation in flight, or a group of them."""
 
-    def __init__(self, handle: int, tensors: Sequence[torch.Tensor], timeout: timedelta, at_end: Callable[[], Any]) -> None:
+    def __init__(
+        self, what: str, handle: int, tensors: Sequence[torch.Tensor], timeout: timedelta, at_end: Callable[[], Any]
+    ) -> None:
         super().__init__()
+        self._what = what
         self._at_end = at_end
         self._lock = threading.Lock()
         self._handle: Optional[int] = handle
@@ -45,12 +48,19 @@ class Work(c10d.Work):
                 try:
                     _core.wait(self._handle, time.monotonic() + limit)
                 except TimeoutError:
-                    raise RuntimeError(f"hvdray: an operation has not ended after {limit:g} s") from None
+                    raise RuntimeError(f"hvdray: {self._what} has not ended after {limit:g} s{self._of_whom()}") from None
                 except Exception as error:
                     self._error = error
                 self._handle = None
                 self._at_end()
         return self._error
+
+    def _of_whom(self) -> str:
+        assert self._handle is not None
+        missing = _core.missing(self._handle)
+        if not missing:
+            return ""
+        return f": rank{'s'[: len(missing) - 1]} {', '.join(map(str, missing))} of the job never began it"
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         error = self.settle(timeout)

@@ -74,14 +74,15 @@ class _Group(_find_base()):  # type: ignore[misc]
             with torch.no_grad():
                 finish(result if len(pairs) > 1 else [result])
 
-        return self._start(tensors, lambda name: _requests.begin(kind, name, pairs, self._set, len(pairs) > 1, end, **fields))
+        return self._start(kind, tensors, lambda name: _requests.begin(kind, name, pairs, self._set, len(pairs) > 1, end, **fields))
 
-    def _start(self, tensors: Tensors, begin: Callable[[str], int]) -> Work:
+    def _start(self, kind: int, tensors: Tensors, begin: Callable[[str], int]) -> Work:
         number = self._count % _NAMES
         if number in self._works:
             self._works[number].settle()
         handle = begin(f"{self._name}.{number}")
-        self._works[number] = work = Work(handle, tensors, self._timeout, functools.partial(self._works.pop, number, None))
+        what = f"{_library.NAMES[kind]} {self._count} of group {self._name.partition('.')[2]}"
+        self._works[number] = work = Work(what, handle, tensors, self._timeout, functools.partial(self._works.pop, number, None))
         self._count += 1
         return work
 
@@ -188,7 +189,7 @@ class _Group(_find_base()):  # type: ignore[misc]
                            check, splits=splits, split_count=len(send))
 
     def barrier(self, opts: Any = None) -> Work:
-        return self._start([], lambda name: _requests.begin_bare(_library.BARRIER, self._set, lambda _: None, name=name.encode()))
+        return self._start(_library.BARRIER, [], lambda name: _requests.begin_bare(_library.BARRIER, self._set, lambda _: None, name=name.encode()))
 
     def send(self, *_: Any) -> None:
         raise RuntimeError('hvdray does not support sending from one rank to another: use a group with backend="gloo"')

@@ -2,6 +2,7 @@
 """The backend "hvdray" of torch.distributed on two ranks or more: each function is a fact, and all run in one process."""
 
 import contextlib
+import datetime
 import os
 import signal
 
@@ -124,6 +125,22 @@ def what_differs_between_ranks_is_an_error_on_all():
     reductions()  # all is as before
 
 
+def an_operation_that_a_rank_never_begins_names_it():
+    """After its time; then all goes on."""
+    work = dist.all_reduce(torch.zeros(3), async_op=True) if dist.get_rank() == 0 else None
+    if work is not None:
+        for tries in range(100):  # until the library's thread has told this rank what it waits for
+            line = raised(RuntimeError, lambda: work.wait(datetime.timedelta(milliseconds=100)))
+            if "rank 1" in line:
+                break
+        assert "allreduce" in line and "has not ended after 0.1 s: rank 1 of the job never began it" in line, line
+    hvd.barrier()
+    if work is None:
+        dist.all_reduce(torch.zeros(3))
+    else:
+        work.wait()
+
+
 def absent_operations_name_the_backend():
     for call in (lambda: dist.send(torch.zeros(1), 0), lambda: dist.recv(torch.zeros(1), 0)):
         with contextlib.suppress(ValueError):  # newer ones say "Invalid destination rank" to send to oneself
@@ -198,7 +215,7 @@ def gradients_of_uneven_batches(group=None):
 
 FACTS = [
     reductions, broadcasts_and_gathers, scattered_reductions_and_exchanges, more_in_flight_than_there_are_names,
-    what_differs_between_ranks_is_an_error_on_all, absent_operations_name_the_backend, groups, functional_collectives,
+    what_differs_between_ranks_is_an_error_on_all, an_operation_that_a_rank_never_begins_names_it, absent_operations_name_the_backend, groups, functional_collectives,
 ]
 
 torch.set_num_threads(1)
