@@ -217,7 +217,6 @@ class ShmCommunicator : public Communicator {
   Status PairByOwners(const Operation& operation) {
     if (operation.count == 0) return {};
     const size_t element = SizeOf(operation.dtype);
-    const size_t most = ShmSegment::kPlaceBytes / element;
     const size_t line = kCacheLine / element;
     const ReduceFunction reduce = FindReduce(operation.dtype, operation.op);
     const auto* send = static_cast<const char*>(operation.send);
@@ -228,7 +227,8 @@ class ShmCommunicator : public Communicator {
     Range result;  // what the peer has reduced of the last round; here in bytes
     for (size_t start = 0;;) {
       const size_t left = operation.count - start;
-      const size_t half = std::min(most, ((left + 1) / 2 + line - 1) / line * line);
+      const size_t half =
+          std::min(half_bytes_ / element, ((left + 1) / 2 + line - 1) / line * line);
       const Range halves[] = {RangeOf(0, half, left), RangeOf(1, half, left)};
       const Range mine = halves[rank()];
       const Range theirs = {(start + halves[peer].start) * element, halves[peer].count * element};
@@ -241,14 +241,29 @@ class ShmCommunicator : public Communicator {
       ++steps_without_slot_;
       segment_->Post(ShmSegment::kWritten, ++step_);
       HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, ShmSegment::kWritten, step_));
+      if (start == 0) long_waits_ = segment_->long_waits();  // for the other's program to come here
       const size_t mine_at = (start + mine.start) * element;
       sources_[static_cast<size_t>(rank())] = send + mine_at;
       sources_[static_cast<size_t>(peer)] = peer_place;
       reduce(sources_.data(), 2, peer_place, recv + mine_at, mine.count, DivisorOf(operation));
-      segment_->Post(ShmSegment::kReduced, step_);
-      HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, ShmSegment::kReduced, step_));
+      HVDRAY_RETURN_IF_ERROR(EndHalves(peer));
       start += mine.count + halves[peer].count;
     }
+  }
+
+  // Halves that stay in the nearer caches are best where both ranks run. Where one often waits
+  // until the other gets a processor, the fewer such waits the better. Both say whether they had to
+  // since the last round, and so agree on the size of the next one.
+  Status EndHalves(int peer) {
+    const bool had_to_wait =
+        std::exchange(long_waits_, segment_->long_waits()) != segment_->long_waits() &&
+        segment_->GrowPlaces();
+    segment_->PostWith(ShmSegment::kReduced, step_, had_to_wait ? 1 : 0);
+    HVDRAY_RETURN_IF_ERROR(segment_->Wait(peer, ShmSegment::kReduced, step_));
+    const bool has_waited = had_to_wait || segment_->NoteOf(peer, ShmSegment::kReduced) != 0;
+    half_bytes_ = has_waited ? std::min(half_bytes_ * 4, ShmSegment::kMostPlaceBytes)
+                             : std::max(half_bytes_ / 2, ShmSegment::kPlaceBytes);
+    return {};
   }
 
   // Of each round, each rank owns a piece: all write what they have of it to their slots, the owner
@@ -514,6 +529,8 @@ class ShmCommunicator : public Communicator {
   uint32_t posted_ = 0;  // The last step of which all phases were posted.
   std::vector<const void*> sources_;
   size_t own_place_;
+  size_t half_bytes_ = ShmSegment::kPlaceBytes;
+  uint32_t long_waits_ = 0;  // of the segment, that rounds know of
 };
 
 }  // namespace

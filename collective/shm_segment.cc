@@ -44,6 +44,8 @@ constexpr int kSpins = 500;
 constexpr int kSpinsOfMany = 20;
 constexpr int kYields = 50;
 constexpr int kYieldsOfMany = 200;
+// A peer that runs has done its part of a round before.
+constexpr std::chrono::microseconds kLongWait{100};
 
 void Pause() {
 #if defined(__x86_64__)
@@ -79,9 +81,9 @@ struct Layout {
   size_t counters;
   size_t ring_counters;
   size_t slots;
-  size_t places;
   size_t rings;
   size_t ring_bytes;
+  size_t places;
   size_t end;
 };
 
@@ -109,11 +111,11 @@ Layout LayoutFor(size_t size) {
   layout.ring_counters =
       layout.counters + RoundUp(size * ShmSegment::kPhases * sizeof(ShmCounter), kPage);
   layout.slots = layout.ring_counters + RoundUp(size * size * 2 * sizeof(ShmCounter), kPage);
-  const size_t slots_end = layout.slots + size * ShmSegment::kSlots * ShmSegment::kSlotBytes;
-  layout.places = slots_end + kPage / 2;
-  layout.rings = slots_end + (size == 2 ? 2 * ShmSegment::kPlaceBytes + kPage : 0);
+  layout.rings = layout.slots + size * ShmSegment::kSlots * ShmSegment::kSlotBytes;
   layout.ring_bytes = ring_bytes;
-  layout.end = layout.rings + size * size * ring_bytes;
+  const size_t rings_end = layout.rings + size * size * ring_bytes;
+  layout.places = rings_end + kPage / 2;
+  layout.end = rings_end + (size == 2 ? 2 * ShmSegment::kMostPlaceBytes + kPage : 0);
   return layout;
 }
 
@@ -146,6 +148,12 @@ Result<UniqueFd> ShmSegment::Create(std::span<const pid_t> pids, std::string_vie
   // Taken now, when lack of it is an error to return: later it would be a SIGBUS.
   if (::fallocate(fd.get(), 0, 0, static_cast<off_t>(layout.rings)) != 0) {
     return OutOfMemory("fallocate", layout.rings, errno);
+  }
+  for (size_t i = 0; pids.size() == 2 && i < 2; ++i) {
+    const size_t place = layout.places + i * ShmSegment::kMostPlaceBytes;
+    if (::fallocate(fd.get(), 0, static_cast<off_t>(place), ShmSegment::kPlaceBytes) != 0) {
+      return OutOfMemory("fallocate", ShmSegment::kPlaceBytes, errno);
+    }
   }
   // The header's other fields begin as zeros, as the file does.
   Header header{};
@@ -225,6 +233,14 @@ void ShmSegment::Post(ShmCounter& counter, uint32_t value) {
   if (counter.sleepers.load() != 0) WakeAll(counter.value);
 }
 
+bool ShmSegment::GrowPlaces() {
+  if (!has_large_places_) {
+    has_large_places_ = ::fallocate(fd_.get(), 0, static_cast<off_t>(places_ - memory_),
+                                    2 * static_cast<off_t>(kMostPlaceBytes)) == 0;
+  }
+  return has_large_places_;
+}
+
 Status ShmSegment::WaitAll(Phase phase, uint32_t step) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) HVDRAY_RETURN_IF_ERROR(Wait(peer, phase, step));
@@ -237,11 +253,17 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
     Pause();
     if (HasReached(counter.value.load(std::memory_order_acquire), step)) return {};
   }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto note_end = [&] {
+    if (std::chrono::steady_clock::now() - begin > kLongWait) ++long_waits_;
+  };
   for (int i = 0; i < yields_; ++i) {
     ::sched_yield();
-    if (HasReached(counter.value.load(std::memory_order_acquire), step)) return {};
+    if (!HasReached(counter.value.load(std::memory_order_acquire), step)) continue;
+    note_end();
+    return {};
   }
-  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  const auto deadline = begin + timeout_;
   counter.sleepers.fetch_add(1);
   Status status;
   uint32_t what = 0;
@@ -268,6 +290,7 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
     (void)Futex(counter.value, FUTEX_WAIT, value, &wait);
   }
   counter.sleepers.fetch_sub(1);
+  note_end();
   // Ranks have no common position any more. The others are told whose fault it is.
   if (!status.ok()) AbortFor(what | static_cast<uint32_t>(peer + 1));
   return status;

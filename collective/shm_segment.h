@@ -4,8 +4,9 @@
 // memory.
 //
 // The memory: a header, a bell, three counters for each rank, two for each ordered pair of ranks,
-// kSlots slots of kSlotBytes for each rank, two places of kPlaceBytes where there are two ranks, a
-// ring of bytes for each ordered pair (its pages are taken with the pair's first message).
+// kSlots slots of kSlotBytes for each rank, two places of kMostPlaceBytes where there are two ranks
+// (the pages behind kPlaceBytes of each are taken by GrowPlaces()), a ring of bytes for each
+// ordered pair (its pages are taken with the pair's first message).
 //
 // A counter only grows, and only its owner adds to it: what a rank has written before it posts a
 // step can be read by all who have seen that step. Steps count modulo 2^31, and a counter must not
@@ -34,6 +35,7 @@ namespace hvdray {
 struct alignas(128) ShmCounter {
   std::atomic<uint32_t> value{0};
   std::atomic<uint32_t> sleepers{0};  ///< Who posts wakes them.
+  std::atomic<uint32_t> note{0};      ///< What the owner says with the step.
 };
 
 /// One rank's mapping of the memory; owns it, the descriptor and the thread that watches the
@@ -43,6 +45,7 @@ class ShmSegment {
   static constexpr size_t kSlots = 4;
   static constexpr size_t kSlotBytes = size_t{256} << 10;
   static constexpr size_t kPlaceBytes = size_t{128} << 10;
+  static constexpr size_t kMostPlaceBytes = size_t{2} << 20;
   static constexpr size_t kTokenBytes = 32;
 
   /// What a rank has done for a step.
@@ -81,16 +84,29 @@ class ShmSegment {
   /// Of two ranks: one of two places. The caller decides who writes which. It begins in the middle
   /// of a page, and buffers mostly at the beginning of one: a load whose address has the last 12
   /// bits of a store a moment ago waits for it.
-  char* Place(size_t index) const { return places_ + index * kPlaceBytes; }
+  char* Place(size_t index) const { return places_ + index * kMostPlaceBytes; }
+  /// Whether there is memory for places of kMostPlaceBytes, which this takes. One rank's call is
+  /// enough.
+  bool GrowPlaces();
 
   /// Says that this rank has done `phase` of `step`: steps of a phase only grow.
   void Post(Phase phase, uint32_t step) { Post(CounterOf(rank_, phase), step); }
+  /// The same, with a number for those who have waited for it: NoteOf(), until the next one.
+  void PostWith(Phase phase, uint32_t step, uint32_t note) {
+    CounterOf(rank_, phase).note.store(note, std::memory_order_relaxed);
+    Post(phase, step);
+  }
+  uint32_t NoteOf(int peer, Phase phase) const {
+    return CounterOf(peer, phase).note.load(std::memory_order_relaxed);
+  }
   /// Blocks until `peer` has posted `step` or a later one. Errors: kAborted, kDeadlineExceeded.
   Status Wait(int peer, Phase phase, uint32_t step) {
     return WaitFor(CounterOf(peer, phase), step, peer);
   }
   /// As Wait(), for all other ranks.
   Status WaitAll(Phase phase, uint32_t step);
+  /// How many waits took longer than a peer that runs lets this rank wait.
+  uint32_t long_waits() const { return long_waits_; }
 
   /// Writes to the ring from this rank to `peer`; blocks while it is full. Errors: as Wait(), and
   /// kOutOfResources, which ends the communicator.
@@ -162,6 +178,8 @@ class ShmSegment {
   size_t ring_bytes_;
   int spins_;
   int yields_;
+  uint32_t long_waits_ = 0;
+  bool has_large_places_ = false;
   std::vector<bool> has_pages_;  ///< Of rings, by peer: of those to it, then of those from it.
   std::vector<UniqueFd> pidfds_;
   UniqueFd stop_;

@@ -2,11 +2,16 @@
 // Ranks are threads that map one memory; processes are in tests/integration/collective_test.py.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <latch>
 #include <random>
@@ -26,18 +31,29 @@ using namespace std::chrono_literals;
 
 const std::string kToken(ShmSegment::kTokenBytes, 't');
 
-std::vector<std::unique_ptr<Communicator>> MakeRanks(int size, Duration timeout = 60s,
-                                                     uint32_t joined = 1) {
+Result<UniqueFd> MakeMemory(int size) {
   const std::vector<pid_t> pids(static_cast<size_t>(size), ::getpid());
-  Result<UniqueFd> memory = ShmSegment::Create(pids, kToken);
+  return ShmSegment::Create(pids, kToken);
+}
+
+std::vector<std::unique_ptr<Communicator>> MakeRanksIn(const UniqueFd& memory, int size,
+                                                       Duration timeout = 60s,
+                                                       uint32_t joined = 1) {
   std::vector<std::unique_ptr<Communicator>> ranks;
-  for (int rank = 0; memory.ok() && rank < size; ++rank) {
-    auto segment = ShmSegment::Open(UniqueFd(::fcntl(memory->get(), F_DUPFD_CLOEXEC, 0)), rank,
+  for (int rank = 0; rank < size; ++rank) {
+    auto segment = ShmSegment::Open(UniqueFd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)), rank,
                                     kToken, timeout);
     if (segment.ok()) ranks.push_back(MakeShmCommunicator(std::move(*segment), joined));
   }
   EXPECT_EQ(ranks.size(), static_cast<size_t>(size));
   return ranks;
+}
+
+std::vector<std::unique_ptr<Communicator>> MakeRanks(int size, Duration timeout = 60s,
+                                                     uint32_t joined = 1) {
+  const Result<UniqueFd> memory = MakeMemory(size);
+  EXPECT_TRUE(memory.ok());
+  return MakeRanksIn(*memory, size, timeout, joined);
 }
 
 // Runs body(communicator) on a thread for each rank.
@@ -156,6 +172,63 @@ TEST(ShmPairTest, SizesAndOperationsInAnyOrderKeepTheirPlacesApart) {
     }
   });
 }
+
+// Pages of rank 1's buffer that are slow to come, as where others use its processor.
+constexpr size_t kPage = 4096;
+
+void ComeSlowly(int /*signo*/, siginfo_t* info, void* /*context*/) {
+  constexpr timespec kTime{0, 2'000'000};
+  (void)::nanosleep(&kTime, nullptr);
+  auto* page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(info->si_addr) & ~(kPage - 1));
+  if (::mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) ::abort();
+}
+
+// Rounds become larger, for which more memory is taken, and smaller again.
+class ShmPairOfWhomOneIsSlowTest : public testing::TestWithParam<bool> {};
+
+TEST_P(ShmPairOfWhomOneIsSlowTest, RoundsGrowIfThereIsMemoryAndResultsAreRight) {
+  const bool has_memory = GetParam();
+  struct sigaction slow {};
+  slow.sa_sigaction = &ComeSlowly;
+  slow.sa_flags = SA_SIGINFO;
+  struct sigaction before {};
+  ASSERT_EQ(::sigaction(SIGSEGV, &slow, &before), 0);
+  const Result<UniqueFd> memory = MakeMemory(2);
+  ASSERT_TRUE(memory.ok());
+  auto ranks = MakeRanksIn(*memory, 2);
+  OnAll(ranks, [&](Communicator& communicator) {
+    ASSERT_TRUE(has_memory || RefuseCall(SYS_fallocate, ENOMEM));
+    constexpr size_t kCount = 1'000'001;
+    constexpr size_t kBytes = kCount * sizeof(int32_t);
+    void* mapped =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    auto* values = static_cast<int32_t*>(mapped);
+    for (int32_t round = 0; round < 8; ++round) {
+      for (size_t i = 0; i < kCount; ++i) {
+        values[i] = static_cast<int32_t>(i) + round * (communicator.rank() + 1);
+      }
+      for (size_t at = 0; communicator.rank() == 1 && round < 5 && at < kBytes; at += 64 * kPage) {
+        ASSERT_EQ(::mprotect(static_cast<char*>(mapped) + at, kPage, PROT_NONE), 0);
+      }
+      ASSERT_TRUE(
+          communicator.AllReduce(values, values, kCount, DataType::kInt32, ReduceOp::kSum).ok());
+      bool are_right = true;
+      for (size_t i = 0; i < kCount; ++i) {
+        are_right = are_right && values[i] == 2 * static_cast<int32_t>(i) + 3 * round;
+      }
+      EXPECT_TRUE(are_right) << round;
+    }
+    EXPECT_EQ(::munmap(mapped, kBytes), 0);
+  });
+  struct stat info {};
+  ASSERT_EQ(::fstat(memory->get(), &info), 0);
+  EXPECT_EQ(static_cast<size_t>(info.st_blocks) * 512 > 2 * ShmSegment::kMostPlaceBytes,
+            has_memory);
+  EXPECT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, ShmPairOfWhomOneIsSlowTest, testing::Bool());
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ShmCommunicatorTest, testing::Values(2, 3, 4, 5, 6, 7, 8, 9));
 
