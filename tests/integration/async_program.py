@@ -9,6 +9,7 @@
     async_program.py LIBRARY forever         reduces until an error ends it
     async_program.py LIBRARY end HOW         ends without leaving, by that signal or an exception, while an operation waits"""
 
+import array
 import ctypes
 import os
 import pathlib
@@ -54,7 +55,7 @@ class Rank:
 
     def submit(self, kind, name, values, allocate=None, root=0):
         """The error, the handle, and where the result will be."""
-        buffer = (ctypes.c_float * len(values))(*values)
+        buffer = (ctypes.c_float * len(values)).from_buffer(array.array("f", values))
         shape = (ctypes.c_int64 * 1)(len(values))
         result = []
 
