@@ -195,17 +195,17 @@ std::vector<Suspect> SuspectsOf(std::span<const WorkerRecord> workers) {
   return suspects;
 }
 
-bool HasStalled(const Suspect& suspect) {
-  return suspect.worker->error.text.starts_with(kStallRecord);
-}
+bool HasStalled(const WorkerRecord& worker) { return worker.error.text.starts_with(kStallRecord); }
 
 // One that others waited for may just have been slow: it is suspected where nobody has an error of
 // its own.
 void DropSlowOnes(std::vector<Suspect>& suspects) {
   const bool has_other = std::any_of(suspects.begin(), suspects.end(), [](const Suspect& one) {
-    return one.is_own && !HasStalled(one);
+    return one.is_own && !HasStalled(*one.worker);
   });
-  if (has_other) std::erase_if(suspects, HasStalled);
+  if (has_other) {
+    std::erase_if(suspects, [](const Suspect& one) { return HasStalled(*one.worker); });
+  }
 }
 
 const Suspect* Earliest(std::span<const Suspect> suspects, bool is_own, int preferred = -1) {
@@ -268,6 +268,17 @@ void AddNoneOfItsOwn(const Suspect& first, std::span<const WorkerRecord> workers
   }
 }
 
+// One that ends without a word, or by its peers, may have waited for one that never came.
+void AddStalls(const WorkerRecord& first, std::span<const WorkerRecord> workers, Culprit& culprit) {
+  if (first.error.is_own() || first.status->signal != 0) return;
+  for (const WorkerRecord& worker : workers) {
+    if (&worker == &first || !HasStalled(worker)) continue;
+    culprit.is_certain = false;
+    if (culprit.evidence.empty()) culprit.evidence.emplace_back("it ended first");
+    culprit.evidence.push_back(fmt::format("but rank {} {}", worker.rank, DescribeFailure(worker)));
+  }
+}
+
 }  // namespace
 
 bool IsPlainCrash(const WorkerRecord& worker) {
@@ -297,6 +308,7 @@ Culprit FindCulprit(std::span<const WorkerRecord> workers, int preferred) {
       culprit.evidence.emplace_back("its error came before any worker ended");
     }
   }
+  AddStalls(*first->worker, workers, culprit);
   if (culprit.is_certain) culprit.evidence.clear();
   return culprit;
 }

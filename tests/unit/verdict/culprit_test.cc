@@ -132,6 +132,20 @@ TEST(CulpritTest, IsOneThatOthersWaitedForUnlessAnotherHasAnErrorOfItsOwn) {
   EXPECT_EQ(FindCulprit(gang.workers).index, 0);
 }
 
+TEST(CulpritTest, WhoEndsWithoutAWordMayHaveWaitedForOneThatIsNamed) {
+  const LastError stalled{"stalled: never submitted w, for which others waited 60 s", ""};
+  Gang gang = Gang().Ends(1200, {.exit_code = 1}).IsStopped(4300, stalled, 500);
+  Culprit culprit = FindCulprit(gang.workers);
+  EXPECT_EQ(culprit.index, 0);
+  EXPECT_FALSE(culprit.is_certain);
+  ASSERT_FALSE(culprit.evidence.empty());
+  ExpectSays(culprit.evidence.back(), {"rank 1 never submitted w"});
+  gang = Gang().Ends(1200, {.exit_code = 1}, kShutDown, 1100).Ends(1000, {}, stalled, 500);
+  culprit = FindCulprit(gang.workers);
+  EXPECT_EQ(culprit.index, 0);
+  ExpectSays(culprit.evidence.back(), {"rank 1 never submitted w"});
+}
+
 TEST(CulpritTest, IsNotOneWhoseErrorCameOfOurSignal) {
   const Culprit culprit = FindCulprit(
       Gang().Ends(500, {.exit_code = 7}).IsStopped(900, {"KeyboardInterrupt", ""}, 850).workers);
