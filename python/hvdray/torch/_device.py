@@ -28,9 +28,10 @@ from . import _collectives, _place
 from .._async import _core, _library
 from .._async._errors import HorovodInternalError
 
-_FAREWELL = 5.0  # seconds for what runs to end before the group is closed
-_GRACE = 0.5  # the same, when others have ended it
+_FAREWELL = 10.0  # seconds for what has been planned to end, before a rank leaves and when one has left
+_GRACE = 0.5  # the same, when one has died
 _NEWS = 5.0  # so long the news that a rank has died may travel
+_FAILED = "failed on its device"
 
 
 class Cuda:
@@ -145,7 +146,7 @@ class Lane:
         self._batch: list[_Planned] = []  # the library's thread's
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._open: set[Part] = set()  # planned, and not launched
+        self._open: set[_Planned] = set()  # and not launched
         self._ended, self._closed = threading.Event(), threading.Event()
         self._store = _collectives.Store(_core.life(), self._ended) if _core.size() > 1 else _collectives.c10d.HashStore()
         self._thread = threading.Thread(target=self._work, name="hvdray.device", daemon=True)
@@ -165,12 +166,11 @@ class Lane:
     def plan(self, call: Any, part: Part) -> None:
         """From the library's thread."""
         planned = _Planned(call, part)
-        if planned.part is not None:
-            with self._lock:
-                self._open.add(planned.part)
-                planned.part.is_planned = True
-                if self.error is not None:
-                    raise self.error
+        with self._lock:
+            if self.error is not None:
+                raise self.error
+            self._open.add(planned)
+            part.is_planned = True
         self._batch.append(planned)
         if call.following == 0:
             batch, self._batch = self._batch, []
@@ -193,7 +193,7 @@ class Lane:
             except Exception as error:
                 if not self._ended.wait(_NEWS):
                     self._why = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
-                    _core.end(f"failed on its device with {self._why}")
+                    _core.end(f"{_FAILED} with {self._why}")
                 return
 
     def _launch(self, batch: Sequence[_Planned]) -> None:
@@ -210,10 +210,10 @@ class Lane:
             outputs = _collectives.run(self._group(batch[0].process_set), batch, self.device)
             self._last = done = self._stream.record_event()
         with self._lock:
+            self._open.difference_update(batch)
             for planned, output in zip(batch, outputs):
-                if planned.part in self._open:
+                if planned.part is not None and planned.part.error is None:
                     planned.part.output, planned.part.done = output, done
-                    self._open.discard(planned.part)
                     planned.part.launched.set()
 
     def _group(self, process_set: int) -> _collectives.Group:
@@ -235,9 +235,11 @@ class Lane:
             self.api.abort(group.backend)
 
     def _drain(self, seconds: float) -> None:
-        """Waits for what has been started; not for ever, as a rank may have died."""
+        """Waits for what has been planned; not for ever, as a rank may have died."""
         until = time.monotonic() + seconds
-        while self._last is not None and not self._last.query() and time.monotonic() < until:
+        while time.monotonic() < until and (
+            self._open and self._thread.is_alive() or self._last is not None and not self._last.query()
+        ):
             time.sleep(0.001)
 
     def finish(self) -> None:
@@ -254,16 +256,18 @@ class Lane:
         self._closed.wait(_FAREWELL)
 
     def _end(self, why: str) -> None:
-        """All operations end. What waits for one is told first; then what a dead rank holds up is let go."""
+        """All operations end. A rank that has left has done all that was planned before, so that it ends here, too. What
+        one that has died holds up is failed, and let go."""
+        self._ended.set()
+        has_left = "has shut down" in why and _FAILED not in why
+        self._drain(_FAREWELL if has_left else _GRACE)
         with self._lock:
             self.error = HorovodInternalError(self._why or why)
-            for part in self._open:
+            for part in filter(None, (planned.part for planned in self._open)):
                 part.error = self.error
                 part.launched.set()
             self._open.clear()
-        self._ended.set()
         self._queue.put(None)
-        self._drain(_GRACE)
         for group in list(self._groups.values()):
             try:
                 self.api.abort(group.backend)
