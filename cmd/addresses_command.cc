@@ -2,8 +2,10 @@
 // `hvdray get-head-ip FILE` and `hvdray get-worker-ips FILE`: addresses for scripts.
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cmd/cluster_access.h"
+#include "cmd/cluster_nodes.h"
 #include "cmd/commands.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
@@ -32,7 +34,10 @@ int PrintAs(std::string_view name, const CommandLine& line, TextFn* text_of) {
   Result<ClusterAccess> access = OpenClusterFile(name, request);
   if (!access.ok()) return Fail(name, access.status());
   if (const auto code = PassToRay(name, request, access->file)) return *code;
-  if (const Status status = FindNodes(*access); !status.ok()) return FailOn(*access, status);
+  // Not FindNodes(): nobody logs in.
+  Result<ClusterNodes> nodes = FindClusterNodes(name, access->path, access->file);
+  if (!nodes.ok()) return FailOn(*access, nodes.status());
+  access->nodes = std::move(nodes).value();
   const Result<std::string> text = text_of(*access);
   return text.ok() ? PrintOut(name, *text) : FailOn(*access, text.status());
 }

@@ -13,6 +13,7 @@
 #include "cluster/provider/cloud_hosts.h"
 #include "cmd/cluster_file.h"
 #include "cmd/commands.h"
+#include "cmd/host_access.h"
 #include "cmd/launch_plan.h"
 #include "cmd/managed_cluster.h"
 #include "cmd/ray_passthrough.h"
@@ -106,6 +107,10 @@ bool EndHead(const CloudNode& head, ManagedCluster& cluster, ClusterEnd& end) {
   const std::string key = fmt::format("{}/.ssh/{}.pem", cluster.home, head.key_name);
   if (cluster.spec.ssh_identity_file->empty() && ::access(key.c_str(), R_OK) == 0) {
     cluster.spec.ssh_identity_file.Set(key, cluster.path);
+  }
+  if (const Status access = CheckHostAccess(cluster.spec); !access.ok()) {
+    Fail("down", access);
+    return true;
   }
   DownPolicy policy;
   policy.is_confirmed = true;

@@ -30,12 +30,13 @@ def write_file(tmp_path):
 
     def write(provider="", auth=""):
         path = tmp_path / "cloud.yaml"
+        machine = "{InstanceType: m5.large, KeyName: made}" if "private_key" in auth else "{InstanceType: m5.large}"
         path.write_text(
             "cluster_name: t\nmax_workers: 3\n"
             f"provider: {{type: aws, region: us-west-2{provider}}}\n"
             f"auth: {{ssh_user: root{auth}}}\nhead_node_type: head\navailable_node_types:\n"
-            "    head: {resources: {CPU: 2}, node_config: {InstanceType: m5.large}}\n"
-            "    worker: {resources: {CPU: 2}, max_workers: 3, node_config: {InstanceType: m5.large}}\n")
+            f"    head: {{resources: {{CPU: 2}}, node_config: {machine}}}\n"
+            f"    worker: {{resources: {{CPU: 2}}, max_workers: 3, node_config: {machine}}}\n")
         return path
     return write
 
@@ -81,7 +82,7 @@ def test_what_the_cloud_refuses_is_told(tool, cloud_hosts, file):
 @pytest.mark.usefixtures("cluster")
 def test_addresses_are_those_that_the_file_asks_for(tool, cloud_hosts, write_file):
     def addresses(provider):
-        file = write_file(provider)
+        file = write_file(provider, ", ssh_private_key: /no/such/key")  # nobody logs in
         return (tool.run("get-head-ip", file).text.split(), tool.run("get-worker-ips", file).text.split())
 
     public, private = ({name: of(name) for name in ("h1", "h2", "h3")}
@@ -92,6 +93,14 @@ def test_addresses_are_those_that_the_file_asks_for(tool, cloud_hosts, write_fil
     assert head == [private["h1"]] and sorted(workers) == [private["h2"], private["h3"]]
     head, workers = addresses(", use_internal_ips: true, use_external_head_ip: true")
     assert head == [public["h1"]] and sorted(workers) == [private["h2"], private["h3"]]
+
+
+def test_down_needs_no_private_key(tool, cloud_hosts, write_file):
+    cloud_hosts.run_instance("t", "head")
+    file = write_file(auth=", ssh_private_key: /no/such/key")
+    result = tool.run("down", "--yes", file)
+    assert result.code == 0 and "/no/such/key" in result.errors, result.text + result.errors
+    assert tool.run("get-head-ip", file).code == 125, "it runs on, and costs"
 
 
 def test_commands_run_on_head_and_workers_with_the_instances_key(tool, cloud_hosts, cluster, file, tmp_path):
