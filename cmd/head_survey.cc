@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/head_survey.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -42,6 +44,13 @@ Result<RayDashboard> FindDashboard(const HostSlots& head, const std::string& nam
                   "hvdray looks at Ray through it: leave out --include-dashboard=False");
   }
   if (survey.ok() && survey->dashboard) return *survey->dashboard;
+  if (survey.ok() && survey->others.contains(kRayDashboardPort)) {
+    return Status(ErrorCode::kRayUnreachable,
+                  fmt::format("no Ray of cluster {} runs on {}: at port {} is that of cluster {}",
+                              name, head.dial_name(), kRayDashboardPort,
+                              ShownText(survey->others.at(kRayDashboardPort))),
+                  "hvdray up starts it");
+  }
   return RayDashboard{"127.0.0.1", kRayDashboardPort};
 }
 

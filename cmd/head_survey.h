@@ -17,7 +17,7 @@ namespace hvdray {
 Result<NodeSurvey> SurveyHead(const HostSlots& head, const std::string& name, const JobSpec& spec);
 
 /// Where the head's dashboard listens; the usual place, if the head does not say. Errors:
-/// kNotSupported for a Ray that has none.
+/// kNotSupported for a Ray that has none; kRayUnreachable where another cluster's is at that place.
 Result<RayDashboard> FindDashboard(const HostSlots& head, const std::string& name,
                                    const JobSpec& spec);
 

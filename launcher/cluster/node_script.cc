@@ -262,6 +262,18 @@ tell_dashboard() {
   done
 }
 
+# The dashboards of other clusters in this network, which are not to be taken for this one's.
+tell_others() {
+  for file in $(grep -lazx -e '.*/dashboard/dashboard\.py' /proc/[0-9]*/cmdline 2>/dev/null); do
+    process=${file%/cmdline}
+    other=$(tr '\0' '\n' <"$process/environ" 2>/dev/null | sed -n 's/^HVDRAY_NODE=\([^/]*\).*/\1/p')
+    case $other in "" | "$cluster") continue ;; esac
+    [ "$(readlink "$process/ns/net")" = "$(readlink /proc/self/ns/net)" ] || continue
+    first=$(tr '\0' '\n' <"$file" | sed -n 's/^--port=//p')
+    echo "@other $other $(listening_port "$process" "${first:-8265}")"
+  done
+}
+
 # $host and $port to reach what tell_dashboard, whose words these are, told of; empty: it has none.
 set_place() {
   host=$2 port=$3
@@ -438,7 +450,8 @@ survey)
   [ ! -f "$dir/head" ] || echo "@head $(cat "$dir/head")"
   [ ! -f "$dir/members" ] || sed 's/^/@member /' "$dir/members"
   [ -z "$(running '[^ ]*/gcs/gcs_server' "$pids")" ] || echo "@gcs"
-  tell_dashboard "$pids"
+  dashboard=$(tell_dashboard "$pids")
+  echo "${dashboard:-$(tell_others)}"
   for file in $(raylet_of "$pids"); do
     tr '\0' '\n' <"$file" 2>/dev/null |
       sed -n 's/^--node_id=/@node /p; s/^--node_ip_address=/@address /p'
@@ -804,6 +817,9 @@ NodeSurvey ParseSurvey(std::string_view output) {
     if (key == "head") survey.joined_head = value;
     if (key == "no_dashboard") survey.has_no_dashboard = true;
     if (key == "dashboard") survey.dashboard = ParseDashboard(value);
+    // "CLUSTER PORT"
+    const std::optional<RayDashboard> other = ParseDashboard(value);
+    if (key == "other" && other) survey.others.emplace(other->port, other->host);
     if (key == "member") survey.members.emplace_back(value);
   });
   return survey;

@@ -97,8 +97,10 @@ struct NodeSurvey {
   bool has_gcs = false;
   std::optional<RayDashboard> dashboard;  ///< nullopt: none was found.
   bool has_no_dashboard = false;          ///< Its Ray was started without one.
-  std::string ray_node;                   ///< Ray's id of its raylet; empty: none runs.
-  std::string address;                    ///< That raylet's address.
+  /// Of other clusters, where none of this one's was found: port -> cluster.
+  std::map<uint16_t, std::string> others;
+  std::string ray_node;     ///< Ray's id of its raylet; empty: none runs.
+  std::string address;      ///< That raylet's address.
   std::string joined_head;  ///< The head that it was started for; empty: it is a head.
   int64_t lease = 0;        ///< Its end; 0: none.
   bool is_lease_watched = false;

@@ -167,6 +167,13 @@ def test_a_command_for_a_cluster_has_the_addresses_of_its_own_ray(cluster):
         assert cluster.go("submit", "cluster.yaml", "show.py").stdout == first
         on_worker = cluster.go("exec", "--node-ip", "h2", "cluster.yaml", show).stdout
         assert on_worker == "h1:6379\n", "which has no dashboard"
+        # The other cluster's is at the usual place, and yet nobody takes it for this one's.
+        cluster.write(workers=(), cluster_name=f"{cluster.name}-b")
+        cluster.go("down", "--yes", "cluster.yaml")
+        for words, code in ((["status"], 125), (["slots", "--cluster"], 2), (["jobs", "--cluster"], 2)):
+            assert f"no Ray of cluster {cluster.name}-b runs on h1" in cluster.go(*words, "cluster.yaml", code=code).stderr
+        assert "no Ray of cluster" in cluster.go("exec", "cluster.yaml", show).stderr
+        cluster.write()
         with open(cluster.home("h1") / ".bashrc", "a", encoding="ascii") as bashrc:
             bashrc.write("export RAY_ADDRESS=mine\n")
         assert cluster.go("exec", "cluster.yaml", show).stdout == "mine\n"

@@ -83,12 +83,14 @@ TEST_F(RemoteCommandTest, ACommandForRayHasTheAddressOfItsClusterAmongOthers) {
       "for p in $all; do until grep -q raylet /proc/$p/cmdline; do :; done; done; ";
   const auto told = [&](const std::string& cluster) {
     return Run(starts + "(" + LoginLine({.text = TextForRay(cluster, "echo $RAY_ADDRESS")}) +
-               "); kill $all; rm hold")
+               ") 2>&1; kill $all; rm hold")
         .output;
   };
   EXPECT_EQ(told("c"), "10.0.0.1:3\n");
   EXPECT_EQ(told("c-2"), "10.0.0.1:2\n");
-  EXPECT_EQ(told("d"), "\n");
+  EXPECT_EQ(told("d"),
+            "hvdray: no Ray of cluster d runs here; what looks for one finds that of another "
+            "cluster\n\n");
   Write(".bashrc", "export RAY_ADDRESS=mine");
   EXPECT_EQ(told("c"), "mine\n");
 }
