@@ -101,6 +101,7 @@ int EndRun(const JobSpec& spec, CalledAs name, const Environment& environment, T
                              .last_stdout = report.last_stdout,
                              .memberships = report.memberships,
                              .outlives_changes = spec.outlives_changes(),
+                             .has_builtin_horovod = *spec.horovod == HorovodChoice::kBuiltin,
                              .interpreter = InterpreterHere(spec)};
   // Files first: a blocked reader of stderr must not prevent them.
   std::vector<std::string> lines = WriteReports(spec, trace, report);
@@ -411,6 +412,9 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
   }
   if (any(&IsPackageMissing)) return PackageHint(HasRemoteHost(verdict.workers));
   if (any(&IsHorovodMissing)) {
+    if (style.has_builtin_horovod) {
+      return "--horovod builtin works by PYTHONPATH, which python -I and -E ignore";
+    }
     return "--horovod builtin has hvdray's own horovod.torch imported, which needs no Horovod";
   }
   if (style.outlives_changes && (any(&IsRankMissing) || any(&IsKeyOfTorchrun))) {

@@ -35,6 +35,7 @@ struct ClosingStyle {
   std::span<const std::string> last_stdout = {};       ///< Shown if last_lines is empty.
   std::span<const MembershipRecord> memberships = {};  ///< Of an elastic job.
   bool outlives_changes = false;  ///< An elastic job whose workers survive changes.
+  bool has_builtin_horovod = false;
   /// The interpreter in the command's first line, if it is a script on this machine.
   std::string interpreter = {};
 };

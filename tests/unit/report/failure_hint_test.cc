@@ -69,6 +69,9 @@ TEST(FailureHintTest, WhereHorovodIsMissingTheBuiltInOneIsNamed) {
   EXPECT_TRUE(
       Has(HintFor({"ModuleNotFoundError: No module named 'horovod'"}), "--horovod builtin"));
   EXPECT_EQ(HintFor({"ModuleNotFoundError: No module named 'horovod_tools'"}), "");
+  EXPECT_TRUE(Has(
+      HintFor({"ModuleNotFoundError: No module named 'horovod'"}, {.has_builtin_horovod = true}),
+      "python -I"));
 }
 
 TEST(FailureHintTest, ABareScriptAndADosLineEndAreNamed) {
