@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one agent on its stream: session, signals, cgroup, exit. Shared by both ways to become an
-// agent: AgentMain() below, on stdin and stdout, and dialled_agent.h, on a Ray node.
+// agent: agent_main.h, on stdin and stdout, and dialled_agent.h, on a Ray node.
 #ifndef HVDRAY_AGENT_AGENT_RUN_H_
 #define HVDRAY_AGENT_AGENT_RUN_H_
 
@@ -13,8 +13,7 @@
 
 namespace hvdray {
 
-// The exit code for wrong usage; the build that Hello reports.
-inline constexpr int kAgentUsage = 2;
+/// The build that Hello reports.
 extern const char kAgentBuild[];
 
 /// Prints `status` on stderr; returns kHvdrayFailed.
@@ -31,13 +30,6 @@ struct AgentEnd {
 /// Loop and lifelines outlive the call.
 AgentEnd RunAgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, Lifelines& lifelines,
                          AgentSessionOptions options, Duration signal_merge);
-
-// The per-host program: hvdray-agent, or `hvdray agent`, which runs the same function.
-
-/// Speaks the agent protocol (docs/protocol.md) on descriptors 0 and 1 until the launcher says Bye
-/// or the link is lost. The calling process becomes the keeper; the agent is its child. Returns the
-/// exit code: 0, 2 (usage), 125 (link lost), 128+n after signal n. Call before starting threads.
-int AgentMain(int argc, char** argv);
 
 }  // namespace hvdray
 

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/fd.h"
 #include "base/text.h"
 
 namespace hvdray {

@@ -23,6 +23,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/fd.h"
 #include "base/text.h"
 
 namespace hvdray {

@@ -25,6 +25,7 @@
 #include "base/command_words.h"
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace hvdray {

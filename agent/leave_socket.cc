@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "base/environ.h"
+#include "base/fd.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "base/unix_socket.h"
 

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/path_walk.h"
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/text.h"
 
 namespace hvdray {

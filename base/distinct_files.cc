@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/report_file.h"
 #include "base/text.h"
 

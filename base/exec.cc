@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/signals.h"
 #include "base/text.h"
 

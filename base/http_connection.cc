@@ -25,6 +25,7 @@ constexpr size_t kMaxStashBytes = size_t{64} * 1024;
 // Reads in a row for one connection; then the others get their turn.
 constexpr int kMaxReads = 32;
 constexpr size_t kMaxDiscardBytes = size_t{32} << 20;
+constexpr Duration kLingerTimeout = std::chrono::seconds(2);
 
 char* Scratch() {
   thread_local const std::unique_ptr<char[]> scratch(new char[kScratchBytes]);
@@ -351,6 +352,116 @@ void HttpConnection::Leave() {
   (next_ == nullptr ? list.last : next_->previous_) = previous_;
   previous_ = next_ = nullptr;
   --list.count;
+}
+
+HttpExchange::HttpExchange(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpExchange::HttpExchange(HttpExchange&&) noexcept = default;
+HttpExchange& HttpExchange::operator=(HttpExchange&& other) noexcept {
+  HttpExchange old(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+HttpExchange::~HttpExchange() {
+  if (impl_ != nullptr && impl_->connection != nullptr) impl_->connection->Abandon();
+}
+
+const HttpRequest& HttpExchange::request() const { return impl_->request; }
+HttpRequest& HttpExchange::request() { return impl_->request; }
+
+void HttpExchange::Reply(int status, std::shared_ptr<const std::string> body) {
+  HttpConnection* connection = std::exchange(impl_->connection, nullptr);
+  impl_->on_gone = nullptr;
+  if (connection != nullptr) connection->Reply(status, std::move(body));
+}
+
+void HttpExchange::OnGone(std::function<void()> callback) { impl_->on_gone = std::move(callback); }
+
+void HttpShared::CloseAll() {
+  for (HttpPhaseList& list : lists) {
+    while (list.first != nullptr) list.first->CloseSilently();
+  }
+  timer.Cancel();
+  resume_watch.Cancel();
+}
+
+bool HttpShared::IsWelcome(int fd, const sockaddr_in& remote) {
+  HttpPeer peer{fd, remote, bound};
+  if (!is_bound_to_one_address) {
+    socklen_t size = sizeof peer.local;
+    (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&peer.local), &size);
+  }
+  const Running running(*this);
+  return owner.IsWelcome(peer);
+}
+
+HttpConnection* HttpShared::OldestWithoutHeader() const {
+  const auto first_in = [this](HttpPhase phase) {
+    HttpConnection* connection = lists[static_cast<size_t>(phase)].first;
+    while (connection != nullptr && connection->has_sent_header_) connection = connection->next_;
+    return connection;
+  };
+  HttpConnection* const silent = first_in(HttpPhase::kSilent);
+  return silent != nullptr ? silent : first_in(HttpPhase::kReading);
+}
+
+void HttpShared::MakeRoom() {
+  HttpConnection* const oldest = OldestWithoutHeader();
+  if (oldest == nullptr) return;
+  if (!std::exchange(has_logged_drop, true)) {
+    Log(LogLevel::kWarning, "http", "port {} is full; closing connections without a request",
+        ntohs(bound.sin_port));
+  }
+  oldest->Close();
+}
+
+Duration HttpShared::TimeoutOf(HttpPhase phase) const {
+  switch (phase) {
+    case HttpPhase::kReading:
+      return options.read_timeout;
+    case HttpPhase::kSilent:
+    case HttpPhase::kIdle:
+    case HttpPhase::kWriting:
+      return options.idle_timeout;
+    case HttpPhase::kLingering:
+      return kLingerTimeout;
+    case HttpPhase::kHeld:
+    case HttpPhase::kClosed:
+      break;
+  }
+  return Duration::max();
+}
+
+void HttpShared::ArmTimer(TimePoint due) {
+  if (due >= timer_due) return;
+  timer_due = due;
+  timer = loop.After(due - loop.Now(), [this] { Expire(); });
+}
+
+void HttpShared::Expire() {
+  timer_due = TimePoint::max();
+  const TimePoint now = loop.Now();
+  for (const HttpPhase phase : {HttpPhase::kSilent, HttpPhase::kIdle, HttpPhase::kReading,
+                                HttpPhase::kWriting, HttpPhase::kLingering}) {
+    HttpPhaseList& list = ListOf(phase);
+    while (list.first != nullptr && list.first->entered_ + TimeoutOf(phase) <= now) {
+      list.first->OnTimeout();
+    }
+    if (list.first != nullptr) ArmTimer(list.first->entered_ + TimeoutOf(phase));
+  }
+}
+
+void HttpShared::ResumeSoon(HttpConnection* connection) {
+  resumable.push_back(connection);
+  if (resume_watch.is_active()) return;
+  resume_watch = loop.After(Duration::zero(), [this] {
+    resume_watch.Cancel();
+    // Resume() may close other connections, which then remove themselves from the list.
+    for (size_t left = resumable.size(); left > 0 && !resumable.empty(); --left) {
+      HttpConnection* next = resumable.front();
+      resumable.erase(resumable.begin());
+      next->Resume();
+    }
+  });
 }
 
 }  // namespace hvdray

@@ -13,8 +13,8 @@
 
 #include "base/edge_poller.h"
 #include "base/fd.h"
+#include "base/http_exchange.h"
 #include "base/http_parser.h"
-#include "base/http_server.h"
 #include "base/loop.h"
 
 namespace hvdray {
@@ -42,7 +42,7 @@ struct HttpPhaseList {
 
 /// The part of a server that its connections use. The server owns it.
 struct HttpShared {
-  HttpShared(Loop& its_loop, EdgePoller& its_poller, HttpServer::Owner& its_owner)
+  HttpShared(Loop& its_loop, EdgePoller& its_poller, HttpServerOwner& its_owner)
       : loop(its_loop), poller(its_poller), owner(its_owner) {}
 
   HttpPhaseList& ListOf(HttpPhase phase) { return lists[static_cast<size_t>(phase)]; }
@@ -75,7 +75,7 @@ struct HttpShared {
 
   Loop& loop;
   EdgePoller& poller;
-  HttpServer::Owner& owner;
+  HttpServerOwner& owner;
   HttpServerOptions options;
   std::function<void()> on_closed;  ///< A connection has ended: there is room for another.
   sockaddr_in bound{};

@@ -20,7 +20,6 @@ namespace {
 constexpr Duration kAcceptPause = std::chrono::milliseconds(50);
 // Connections accepted in a row. The listener is level-triggered, so the rest causes a new event.
 constexpr int kMaxAccepts = 512;
-constexpr Duration kLingerTimeout = std::chrono::seconds(2);
 
 /// The kernel hands over a connection together with its first request, so that one recv() is
 /// enough. It hands over a silent client after this time; the idle timeout ends that one.
@@ -140,7 +139,7 @@ void HttpServer::ResumeAccepting() {
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(Loop& loop, HttpServerOptions options,
-                                                       Owner& owner) {
+                                                       HttpServerOwner& owner) {
   HVDRAY_ASSIGN_OR_RETURN(UniqueFd listener, OpenListener(options));
   HVDRAY_ASSIGN_OR_RETURN(EdgePoller * poller, loop.edge_poller());
   auto shared = std::make_unique<HttpShared>(loop, *poller, owner);
@@ -153,116 +152,6 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(Loop& loop, HttpServerOpt
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(shared), std::move(listener)));
   HVDRAY_RETURN_IF_ERROR(server->Start());
   return server;
-}
-
-HttpExchange::HttpExchange(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-HttpExchange::HttpExchange(HttpExchange&&) noexcept = default;
-HttpExchange& HttpExchange::operator=(HttpExchange&& other) noexcept {
-  HttpExchange old(std::move(*this));
-  impl_ = std::move(other.impl_);
-  return *this;
-}
-HttpExchange::~HttpExchange() {
-  if (impl_ != nullptr && impl_->connection != nullptr) impl_->connection->Abandon();
-}
-
-const HttpRequest& HttpExchange::request() const { return impl_->request; }
-HttpRequest& HttpExchange::request() { return impl_->request; }
-
-void HttpExchange::Reply(int status, std::shared_ptr<const std::string> body) {
-  HttpConnection* connection = std::exchange(impl_->connection, nullptr);
-  impl_->on_gone = nullptr;
-  if (connection != nullptr) connection->Reply(status, std::move(body));
-}
-
-void HttpExchange::OnGone(std::function<void()> callback) { impl_->on_gone = std::move(callback); }
-
-void HttpShared::CloseAll() {
-  for (HttpPhaseList& list : lists) {
-    while (list.first != nullptr) list.first->CloseSilently();
-  }
-  timer.Cancel();
-  resume_watch.Cancel();
-}
-
-bool HttpShared::IsWelcome(int fd, const sockaddr_in& remote) {
-  HttpPeer peer{fd, remote, bound};
-  if (!is_bound_to_one_address) {
-    socklen_t size = sizeof peer.local;
-    (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&peer.local), &size);
-  }
-  const Running running(*this);
-  return owner.IsWelcome(peer);
-}
-
-HttpConnection* HttpShared::OldestWithoutHeader() const {
-  const auto first_in = [this](HttpPhase phase) {
-    HttpConnection* connection = lists[static_cast<size_t>(phase)].first;
-    while (connection != nullptr && connection->has_sent_header_) connection = connection->next_;
-    return connection;
-  };
-  HttpConnection* const silent = first_in(HttpPhase::kSilent);
-  return silent != nullptr ? silent : first_in(HttpPhase::kReading);
-}
-
-void HttpShared::MakeRoom() {
-  HttpConnection* const oldest = OldestWithoutHeader();
-  if (oldest == nullptr) return;
-  if (!std::exchange(has_logged_drop, true)) {
-    Log(LogLevel::kWarning, "http", "port {} is full; closing connections without a request",
-        ntohs(bound.sin_port));
-  }
-  oldest->Close();
-}
-
-Duration HttpShared::TimeoutOf(HttpPhase phase) const {
-  switch (phase) {
-    case HttpPhase::kReading:
-      return options.read_timeout;
-    case HttpPhase::kSilent:
-    case HttpPhase::kIdle:
-    case HttpPhase::kWriting:
-      return options.idle_timeout;
-    case HttpPhase::kLingering:
-      return kLingerTimeout;
-    case HttpPhase::kHeld:
-    case HttpPhase::kClosed:
-      break;
-  }
-  return Duration::max();
-}
-
-void HttpShared::ArmTimer(TimePoint due) {
-  if (due >= timer_due) return;
-  timer_due = due;
-  timer = loop.After(due - loop.Now(), [this] { Expire(); });
-}
-
-void HttpShared::Expire() {
-  timer_due = TimePoint::max();
-  const TimePoint now = loop.Now();
-  for (const HttpPhase phase : {HttpPhase::kSilent, HttpPhase::kIdle, HttpPhase::kReading,
-                                HttpPhase::kWriting, HttpPhase::kLingering}) {
-    HttpPhaseList& list = ListOf(phase);
-    while (list.first != nullptr && list.first->entered_ + TimeoutOf(phase) <= now) {
-      list.first->OnTimeout();
-    }
-    if (list.first != nullptr) ArmTimer(list.first->entered_ + TimeoutOf(phase));
-  }
-}
-
-void HttpShared::ResumeSoon(HttpConnection* connection) {
-  resumable.push_back(connection);
-  if (resume_watch.is_active()) return;
-  resume_watch = loop.After(Duration::zero(), [this] {
-    resume_watch.Cancel();
-    // Resume() may close other connections, which then remove themselves from the list.
-    for (size_t left = resumable.size(); left > 0 && !resumable.empty(); --left) {
-      HttpConnection* next = resumable.front();
-      resumable.erase(resumable.begin());
-      next->Resume();
-    }
-  });
 }
 
 }  // namespace hvdray

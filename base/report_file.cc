@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/fd.h"
+#include "base/file.h"
 
 namespace hvdray {
 

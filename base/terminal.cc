@@ -192,6 +192,16 @@ Result<Secret> AskAtTerminal(const TerminalQuestion& question) {
   return answer;
 }
 
+bool AskForYes(const std::string& question) {
+  TerminalQuestion asked;
+  asked.text = question;
+  asked.is_shown = true;
+  asked.limit = std::chrono::hours(1);
+  const Result<Secret> said = AskAtTerminal(asked);
+  const std::string word = said.ok() ? Lower(Trimmed(said->view())) : "";
+  return word == "y" || word == "yes";
+}
+
 bool IsTerminalQuestionOpen() {
   const std::lock_guard lock(Times().mutex);
   return Times().open_since.has_value();

@@ -31,6 +31,9 @@ bool IsUserAtTerminal();
 /// (cancelled, end of input, no answer in time, too long), kSystem.
 Result<Secret> AskAtTerminal(const TerminalQuestion& question);
 
+/// Asks for "y" or "yes", whatever else is answered is no; waits for an hour. Blocks.
+bool AskForYes(const std::string& question);
+
 /// A question of any thread is on the terminal now and waits for its answer. Threads: any.
 bool IsTerminalQuestionOpen();
 /// Cancels the open question and all later ones. Returns once the open one has ended and the

@@ -15,7 +15,6 @@
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "base/yaml_scalar.h"
 
 namespace hvdray {
 
@@ -504,6 +503,12 @@ std::string UnquoteHint(const YamlNode& node) {
 }
 
 }  // namespace
+
+PythonValue TypeScalar(const YamlNode& node) {
+  if (node.kind() != YamlNode::Kind::kScalar) return std::monostate();
+  if (node.is_quoted()) return node.text();
+  return TypePlainScalar(node.text());
+}
 
 YamlNode::Kind YamlNode::kind() const { return data_->kind; }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/yaml_scalar.h"
 
 namespace hvdray {
 
@@ -69,6 +70,10 @@ class YamlNode {
  private:
   std::shared_ptr<const Data> data_;
 };
+
+/// What a scalar of a file is to PyYAML, as TypePlainScalar(); one in quotes is text. None for
+/// other nodes.
+PythonValue TypeScalar(const YamlNode& node);
 
 struct YamlNode::Entry {
   std::string key;

@@ -161,12 +161,6 @@ PythonValue TypePlainScalar(std::string_view text) {
   return std::string(text);
 }
 
-PythonValue TypeScalar(const YamlNode& node) {
-  if (node.kind() != YamlNode::Kind::kScalar) return std::monostate();
-  if (node.is_quoted()) return node.text();
-  return TypePlainScalar(node.text());
-}
-
 bool IsTypedWithoutQuotes(std::string_view text) {
   // PyYAML has no value for these two.
   return !std::holds_alternative<std::string>(TypePlainScalar(text)) || IsDate(text) ||

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <variant>
 
-#include "base/yaml.h"
-
 namespace hvdray {
 
 /// None, bool, int, float or str.
@@ -19,9 +17,6 @@ using PythonValue = std::variant<std::monostate, bool, int64_t, double, std::str
 /// ninety, `1e3` is text (no dot, no sign), `on` is true. Dates and integers beyond 64 bits stay
 /// text. Source: PyYAML resolver.py, constructor.py.
 PythonValue TypePlainScalar(std::string_view text);
-
-/// The same for a scalar of a file; one in quotes is text. None for other nodes.
-PythonValue TypeScalar(const YamlNode& node);
 
 /// Whether a reader of YAML 1.1 or 1.2 takes the text, without quotes, for something else than a
 /// string: what TypePlainScalar() types, a date, or a number such as 1e3.

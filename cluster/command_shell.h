@@ -10,7 +10,7 @@
 
 #include "base/loop.h"
 #include "cluster/child_process.h"
-#include "cluster/remote_transport.h"
+#include "cluster/remote_shell.h"
 
 namespace hvdray {
 
@@ -63,9 +63,6 @@ std::vector<std::string> OpensshArgv(const OpensshOptions& options, const std::s
 /// host and `command` as one more argument. Pure.
 std::vector<std::string> LaunchAgentArgv(const std::string& pattern, const std::string& host,
                                          const std::string& command);
-
-/// What ssh's line about a changed host key has in it.
-inline constexpr std::string_view kHostKeyChanged = "HOST IDENTIFICATION HAS CHANGED";
 
 /// ssh's exit code when it failed itself. It passes on all codes of the command, this one, too.
 inline constexpr int kSshFailed = 255;

@@ -26,7 +26,7 @@ install(FILES collective/hvdray.h DESTINATION include)
 install(FILES collective/async/async.h DESTINATION include/hvdray)
 # hvdray run --horovod builtin finds this; it loads the library.
 install(DIRECTORY python/hvdray DESTINATION lib/hvdray/python FILES_MATCHING PATTERN "*.py")
-install(FILES collective/algorithm_table.h collective/communicator.h collective/work_queue.h DESTINATION include/hvdray/collective)
+install(FILES collective/algorithm_table.h collective/communicator.h collective/operation.h collective/work_queue.h DESTINATION include/hvdray/collective)
 install(FILES base/environ.h base/error_code.h base/result.h base/status.h base/types.h DESTINATION include/hvdray/base)
 install(EXPORT hvdray NAMESPACE hvdray:: FILE hvdrayTargets.cmake DESTINATION lib/cmake/hvdray)
 configure_package_config_file(cmake/hvdrayConfig.cmake.in ${CMAKE_BINARY_DIR}/hvdrayConfig.cmake

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/agent_run.h"
+#include "agent/agent_main.h"
 #include "base/exec.h"
 #include "cmd/commands.h"
 

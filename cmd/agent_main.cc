@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executable hvdray-agent. No logic here.
+#include "agent/agent_main.h"
+
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "agent/agent_run.h"
 #include "base/signals.h"
 #include "base/standard_streams.h"
 #include "launcher/ray/ray_launch.h"

@@ -13,7 +13,6 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cluster/provider/aws_provider.h"
-#include "cmd/managed_cluster.h"
 #include "launcher/engine/signals.h"
 
 namespace hvdray {

@@ -13,9 +13,18 @@
 #include "cluster/ray/ray_address.h"
 #include "cluster/remote_command.h"
 #include "cmd/host_access.h"
-#include "cmd/ray_access.h"
+#include "cmd/host_sources.h"
 
 namespace hvdray {
+
+bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec) {
+  const std::vector<bool> are = AreThisMachine({host.host, host.dial_name()}, LookupOf(spec));
+  return are[0] || are[1];
+}
+
+bool IsHeadHere(const HostSlots& head, const JobSpec& spec) {
+  return head.address.host_key_alias.empty() && IsThisMachineCalled(head, spec);
+}
 
 Result<NodeSurvey> SurveyHead(const HostSlots& head, const std::string& name, const JobSpec& spec) {
   const ScriptPlace place = {.cluster = name, .node = head.host};

@@ -11,6 +11,13 @@
 
 namespace hvdray {
 
+/// Whether the host's name in its cluster, or the one that is dialled, is this machine's. May block
+/// in name lookup.
+bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec);
+
+/// Whether it is reached without SSH. Not in a cloud, whose network may have our address, too.
+bool IsHeadHere(const HostSlots& head, const JobSpec& spec);
+
 /// Asks `head` over SSH, or here if it is this machine, what runs there of the cluster `name`.
 /// Changes nothing there. Blocks. Errors: those of RunOverSshForOutput(), kHostUnreachable with
 /// what the head said.

@@ -32,7 +32,7 @@
 #include "cmd/builtin_horovod.h"
 #include "cmd/host_access.h"
 #include "cmd/host_sources.h"
-#include "launcher/engine/generation_start.h"
+#include "launcher/engine/driver_policies.h"
 #include "launcher/job/exec_limits.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/value_text.h"

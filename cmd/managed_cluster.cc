@@ -259,16 +259,6 @@ Status CheckConsent(const CommandRequest& request) {
           "--yes answers for you; --dry-run only shows the plan"};
 }
 
-bool AskForYes(const std::string& question) {
-  TerminalQuestion asked;
-  asked.text = question;
-  asked.is_shown = true;
-  asked.limit = std::chrono::hours(1);
-  const Result<Secret> said = AskAtTerminal(asked);
-  const std::string word = said.ok() ? Lower(Trimmed(said->view())) : "";
-  return word == "y" || word == "yes";
-}
-
 int64_t SecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())

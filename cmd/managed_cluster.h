@@ -76,9 +76,6 @@ Duration TakeLogInLimit(JobSpec& spec, Duration otherwise);
 /// Without a user to ask, only --yes allows a change. Errors: kUsage.
 Status CheckConsent(const CommandRequest& request);
 
-/// Blocks until the user has answered.
-bool AskForYes(const std::string& question);
-
 /// To stdout.
 void SayLine(std::string_view line);
 

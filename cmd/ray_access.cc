@@ -116,15 +116,6 @@ Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,
                          SshConnectTimeoutOf(spec));
 }
 
-bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec) {
-  const std::vector<bool> are = AreThisMachine({host.host, host.dial_name()}, LookupOf(spec));
-  return are[0] || are[1];
-}
-
-bool IsHeadHere(const HostSlots& head, const JobSpec& spec) {
-  return head.address.host_key_alias.empty() && IsThisMachineCalled(head, spec);
-}
-
 const RawOption* SaidCluster(const CommandRequest& request) {
   for (const OptionId id : {OptionId::kRay, OptionId::kRayAddress, OptionId::kCluster}) {
     const RawOption* said = request.said.Find(id);

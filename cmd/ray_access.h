@@ -23,13 +23,6 @@ struct HeadLink {
   RayToken token;
 };
 
-/// Whether the host's name in its cluster, or the one that is dialled, is this machine's. May block
-/// in name lookup.
-bool IsThisMachineCalled(const HostSlots& host, const JobSpec& spec);
-
-/// Whether it is reached without SSH. Not in a cloud, whose network may have our address, too.
-bool IsHeadHere(const HostSlots& head, const JobSpec& spec);
-
 /// A tunnel to the dashboard of `head` at `place`. `is_in_container`: what listens there may be of
 /// the image's user. Blocks. Errors: those of SshTunnel::Open().
 Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/environ.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/rsync_filter.h"
 #include "base/terminal.h"

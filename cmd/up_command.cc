@@ -17,6 +17,7 @@
 #include "base/digest.h"
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cluster/provider/cloud_hosts.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicators that MakeCommunicator() chooses from, and what they have in common.
+// The communicators that MakeCommunicator() chooses from.
 #ifndef HVDRAY_COLLECTIVE_BACKENDS_H_
 #define HVDRAY_COLLECTIVE_BACKENDS_H_
 
@@ -39,20 +39,6 @@ std::unique_ptr<Communicator> MakeSingleCommunicator();
 
 /// Compares each call with those of all other ranks before `inner` runs it.
 std::unique_ptr<Communicator> MakeCheckingCommunicator(std::unique_ptr<Communicator> inner);
-
-/// Bytes that a rank passes in and gets out, from its own view: 0 where it has no such buffer.
-struct BufferBytes {
-  size_t send = 0;
-  size_t recv = 0;
-};
-BufferBytes BytesOf(const Operation& operation, int rank, int size);
-
-/// Where in `recv` (in `send` for kReduceScatter and kScatter) an operation in place has its other
-/// buffer, in bytes.
-size_t InPlaceOffset(const Operation& operation, int rank);
-
-/// "all_reduce of 10 float32 (sum)", "broadcast of 3 int8, root 2".
-std::string Describe(const Operation& operation);
 
 }  // namespace hvdray
 

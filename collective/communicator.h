@@ -4,84 +4,18 @@
 #define HVDRAY_COLLECTIVE_COMMUNICATOR_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/environ.h"
 #include "base/result.h"
 #include "base/types.h"
 #include "collective/algorithm_table.h"
+#include "collective/operation.h"
 
 namespace hvdray {
-
-enum class DataType : uint8_t {
-  kInt8,
-  kInt16,
-  kInt32,
-  kInt64,
-  kUint8,
-  kFloat16,   ///< IEEE 754 binary16.
-  kBfloat16,  ///< The upper half of a float32.
-  kFloat32,
-  kFloat64,
-};
-
-/// Integers wrap. Each result is rounded once from a sum in float32 for the 16-bit floats where
-/// ranks share memory, once a step on a network. A NaN of any rank makes the result a NaN. NCCL has
-/// no bitwise operations and no int16 (kNotSupported), and need not keep a NaN from min and max.
-enum class ReduceOp : uint8_t {
-  kSum,
-  kAverage,  ///< The sum divided by the number of ranks; for integers rounded towards zero.
-  kMin,
-  kMax,
-  kProduct,
-  kBitAnd,  ///< The bitwise ones are for integers only.
-  kBitOr,
-  kBitXor,
-};
-
-/// Bytes of one element.
-size_t SizeOf(DataType dtype);
-/// "float32", "bfloat16", …
-std::string_view NameOf(DataType dtype);
-/// "sum", "bit_and", …
-std::string_view NameOf(ReduceOp op);
-
-enum class Collective : uint8_t {
-  kAllReduce,
-  kReduce,
-  kBroadcast,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kGather,
-  kScatter,
-  kBarrier,
-  kSend,
-  kRecv,
-};
-
-/// "all_reduce", "send", …
-std::string_view NameOf(Collective kind);
-/// Whether it has a ReduceOp.
-bool IsReduction(Collective kind);
-
-/// One call, as data: Communicator's methods fill it. Borrows the buffers.
-struct Operation {
-  Collective kind = Collective::kBarrier;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  size_t count = 0;  ///< Elements, as the method of that name counts them.
-  DataType dtype = DataType::kUint8;
-  ReduceOp op = ReduceOp::kSum;
-  int root = 0;                         ///< The peer of kSend and kRecv.
-  std::span<const size_t> send_counts;  ///< Elements for each rank; empty: `count` for each.
-  std::span<const size_t> recv_counts;  ///< Elements from each rank; empty: `count` from each.
-};
 
 /// One of the tensors of GroupAllReduce(), in place.
 struct Tensor {

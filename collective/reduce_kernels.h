@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collective/communicator.h"
+#include "collective/operation.h"
 
 namespace hvdray {
 

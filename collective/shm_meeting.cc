@@ -19,6 +19,7 @@
 #include <span>
 #include <utility>
 
+#include "base/fd.h"
 #include "base/passed_descriptors.h"
 #include "base/text.h"
 

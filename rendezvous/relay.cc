@@ -24,7 +24,7 @@ constexpr size_t kMaxBufferedBytes = 4 * kMaxKvValueBytes;
 }  // namespace
 
 /// The listener of one worker.
-class Relay::Port final : public HttpServer::Owner {
+class Relay::Port final : public HttpServerOwner {
  public:
   Port(Relay& relay, int worker) : relay_(relay), worker_(worker) {}
   Status Listen();

@@ -46,7 +46,7 @@ struct RendezvousStats {
 
 /// Destroying it closes all connections at once; call Drain() before for an orderly end. Threads:
 /// the loop's.
-class RendezvousServer final : private HttpServer::Owner, private KvStore::Owner {
+class RendezvousServer final : private HttpServerOwner, private KvStore::Owner {
  public:
   /// Listens. The loop outlives the server. Errors: as HttpServer::Listen(); kUsage for an address
   /// that is not IPv4, or not loopback without `allow`.

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails on an include that points up or sideways between the rooms (tools/rooms.py), on an arrow that
-nothing uses, and on a third-party header outside its adapter."""
+nothing uses, on a circle of files (a .cc counts with its .h), and on a third-party header outside its adapter."""
 
+import collections
+import graphlib
 import sys
 
-from rooms import ARROWS, INCLUDE, ROOT, arrows
+from rooms import ARROWS, INCLUDE, ROOT, arrows, sources
 
 # Training programs link collective alone, so it may use only these headers of base.
-COLLECTIVE_BASE = {"status.h", "result.h", "types.h", "error_code.h", "environ.h", "fd.h", "log.h",
+COLLECTIVE_BASE = {"status.h", "result.h", "types.h", "error_code.h", "environ.h", "fd.h", "file.h",
+                   "log.h",
                    "http_client.h", "passed_descriptors.h", "secrets_equal.h", "signals.h", "text.h"}
 
 # Header prefix -> files that may include it.
@@ -47,6 +50,19 @@ def wrong_arrows():
                     for target in below if (room, target) not in found)
 
 
+def circles():
+    below = collections.defaultdict(set)
+    for path, name in sources():
+        unit = name.rpartition(".")[0]
+        below[unit] |= {header.rpartition(".")[0] for bracket, header in INCLUDE.findall(path.read_text())
+                        if bracket == '"'}
+        below[unit].discard(unit)
+    try:
+        graphlib.TopologicalSorter(below).prepare()
+    except graphlib.CycleError as error:
+        yield "files that include each other: " + " -> ".join(reversed(error.args[1]))
+
+
 def wrong_headers():
     for top in sorted({room.split("/")[0] for room in ARROWS} | {"bench", "examples", "tests"}):
         for path in sorted((ROOT / top).rglob("*")):
@@ -64,7 +80,7 @@ def wrong_headers():
 
 
 def main():
-    found = [*wrong_arrows(), *wrong_headers()]
+    found = [*wrong_arrows(), *circles(), *wrong_headers()]
     print("\n".join(found) if found else "includes point down")
     return 1 if found else 0
 

@@ -45,11 +45,6 @@ Result<bool> ParseRayFlag(ByteView body, const char* key);
 /// The body of POST /api/jobs/.
 std::string SubmissionBody(const RayJobRequest& request);
 
-/// The dashboard's spelling of a key in cluster_status: objectStoreMemory for object_store_memory,
-/// node:InternalHead for node:__internal_head__. Source: it applies Python's str.title() to each
-/// part but the first.
-std::string RayCamelCase(std::string_view name);
-
 // Turns failed requests into one-line errors, those of DashboardClient.
 
 /// A request: "http://10.0.0.10:8265", "list nodes".

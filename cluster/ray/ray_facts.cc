@@ -6,9 +6,30 @@
 #include <type_traits>
 #include <utility>
 
-#include "cluster/ray/ray_answers.h"
-
 namespace hvdray {
+
+std::string RayCamelCase(std::string_view name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  constexpr char kCase = 'a' - 'A';
+  std::string camel;
+  bool is_first_part = true;
+  bool is_word_open = false;
+  for (const char c : name) {
+    if (c == '_') {
+      is_first_part = is_word_open = false;
+      continue;
+    }
+    char shown = c;
+    if (!is_first_part && is_letter(c)) {
+      const bool is_lower = c >= 'a';
+      if (is_word_open && !is_lower) shown = static_cast<char>(c + kCase);
+      if (!is_word_open && is_lower) shown = static_cast<char>(c - kCase);
+    }
+    is_word_open = is_letter(c);
+    camel += shown;
+  }
+  return camel;
+}
 
 RayClusterStatus StatusOfNodes(const RayNodeSummary& summary,
                                const std::vector<RayPlacementGroup>& groups) {

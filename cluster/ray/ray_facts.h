@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -133,6 +134,11 @@ struct RayJobRequest {
 
 // Finds the free resources of a cluster from two answers of its dashboard that spell resource names
 // differently. Pure.
+
+/// The dashboard's spelling of a key in cluster_status: objectStoreMemory for object_store_memory,
+/// node:InternalHead for node:__internal_head__. Source: it applies Python's str.title() to each
+/// part but the first.
+std::string RayCamelCase(std::string_view name);
 
 /// The status of a cluster whose autoscaler writes no report: usage from its nodes, and waiting
 /// requests from `groups`.

@@ -10,7 +10,7 @@
 
 #include "base/blocking_pool.h"
 #include "base/loop.h"
-#include "cluster/remote_transport.h"
+#include "cluster/remote_shell.h"
 #include "cluster/ssh/ssh_questions.h"
 #include "cluster/ssh/ssh_target.h"
 

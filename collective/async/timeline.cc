@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/file.h"
+
 namespace hvdray {
 namespace {
 

@@ -16,8 +16,9 @@
 #include "base/loop.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/directory_sync.h"
-#include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/elastic_hosts.h"
 #include "launcher/engine/host_table.h"
+#include "launcher/engine/launcher.h"
 #include "launcher/engine/object_feed.h"
 
 namespace hvdray {

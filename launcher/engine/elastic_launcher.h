@@ -11,26 +11,12 @@
 #include "base/loop.h"
 #include "cluster/host_source.h"
 #include "cluster/transport.h"
+#include "launcher/engine/elastic_hosts.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/job/elastic_policy.h"
 #include "launcher/report/trace.h"
 
 namespace hvdray {
-
-/// The hosts of a transport, as they come and go. What it says of a host is reliable once
-/// Transport::Start() of that host has called back.
-class ElasticHosts {
- public:
-  /// Called before Transport::Start() of a host; it may be known, at another address.
-  virtual void AddHost(const HostSlots& host) = 0;
-  /// Reached over the network.
-  virtual bool IsRemote(const std::string& host) const = 0;
-  /// Another machine.
-  virtual bool IsElsewhere(const std::string& host) const = 0;
-
- protected:
-  ~ElasticHosts() = default;
-};
 
 struct ServeOptions;
 

@@ -16,6 +16,7 @@
 #include "launcher/driver/gang_driver.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/driver_loop.h"
+#include "launcher/engine/driver_policies.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/host_table.h"
 #include "launcher/engine/job_launcher.h"

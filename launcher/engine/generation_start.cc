@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/terminal.h"
 #include "launcher/job/placement.h"
 #include "launcher/job/user_variables.h"
 #include "wire/slot_environment.h"
@@ -90,18 +89,6 @@ int MostWorkers(const JobSpec& spec, const JobHost& host) {
 }
 
 }  // namespace
-
-GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {
-  GangPolicy policy;
-  policy.start_timeout = *spec.start_timeout;
-  if (!spec.preload->empty()) policy.preload_limit = *spec.start_timeout;
-  policy.grace = *spec.grace;
-  policy.timeout = *spec.timeout;
-  policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
-  policy.master_port = *spec.master_port;
-  policy.held_up = place.held_up ? place.held_up : &TimeOfTerminalQuestions;
-  return policy;
-}
 
 wire::Welcome WelcomeOf(const LaunchPlan& plan) {
   wire::Welcome welcome;

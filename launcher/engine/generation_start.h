@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns a plan and the driver's decisions into messages to agents: the welcome, and the order that
-// starts workers; and a plan into the settings of a driver of fixed jobs. Pure.
+// starts workers. Pure.
 #ifndef HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 #define HVDRAY_LAUNCHER_ENGINE_GENERATION_START_H_
 
@@ -10,16 +10,12 @@
 #include <vector>
 
 #include "launcher/driver/events.h"
-#include "launcher/driver/gang_driver.h"
 #include "launcher/engine/host_table.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/job/job_spec.h"
 #include "wire/message.h"
 
 namespace hvdray {
-
-/// The driver's settings from a resolved spec; see PlanPlace for jobs inside a cluster.
-GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place = {});
 
 /// Of a fixed job. AgentSet fills in the host's name.
 wire::Welcome WelcomeOf(const LaunchPlan& plan);

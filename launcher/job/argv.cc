@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "launcher/job/horovod_options.h"
+#include "launcher/job/foreign_options.h"
 
 namespace hvdray {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "launcher/job/job_spec.h"
 #include "launcher/job/placement.h"
 
 namespace hvdray {
@@ -51,37 +50,6 @@ Status CheckElasticPolicy(const ElasticPolicy& policy) {
                    "both times must be from 1 to 3600 seconds");
   }
   return {};
-}
-
-ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began) {
-  ElasticPolicy policy;
-  policy.mode = *spec.elastic_mode;
-  policy.np = *spec.np;
-  policy.min_np = spec.min_np->value_or(policy.np);
-  policy.max_np = *spec.max_np;
-  if (spec.reset_limit->has_value()) {
-    policy.reset_limit = static_cast<uint32_t>(**spec.reset_limit);
-  }
-  policy.max_restarts = static_cast<uint32_t>(*spec.max_restarts);
-  if (const auto& range = *spec.blacklist_cooldown_range) {
-    policy.cooldown =
-        CooldownRange{std::chrono::seconds(range->first), std::chrono::seconds(range->second)};
-  }
-  policy.success = *spec.success;
-  policy.breaks_connections = *spec.breaks_connections;
-  policy.repairs_barriers = policy.mode == ElasticMode::kHorovod;
-  policy.moment = std::chrono::milliseconds(300);  // as in GangPolicy
-  policy.join = *spec.join;
-  policy.began_epoch_s =
-      std::chrono::duration_cast<std::chrono::seconds>(began.time_since_epoch()).count();
-  policy.elastic_timeout = *spec.elastic_timeout;
-  policy.start_timeout = *spec.start_timeout;
-  policy.straggler_timeout = *spec.straggler_timeout;
-  policy.list_settle = *spec.settle;
-  policy.grace = *spec.grace;
-  policy.timeout = *spec.timeout;
-  policy.master_port = *spec.master_port;
-  return policy;
 }
 
 }  // namespace hvdray

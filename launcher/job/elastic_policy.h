@@ -118,12 +118,6 @@ struct ElasticPolicy {
 /// in the words of the options. Pure.
 Status CheckElasticPolicy(const ElasticPolicy& policy);
 
-struct JobSpec;
-
-/// `spec`: of an elastic job. Options that are not set take the policy's defaults. `began`: start
-/// of the job. The caller checks the result by CheckElasticPolicy().
-ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began);
-
 }  // namespace hvdray
 
 #endif  // HVDRAY_LAUNCHER_JOB_ELASTIC_POLICY_H_

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Horovod's tunables and its --config-file, turned into the environment that workers read; hints
-// for options of other launchers. Pure.
+// Horovod's tunables and its --config-file, turned into the environment that workers read. Pure.
 #ifndef HVDRAY_LAUNCHER_JOB_HOROVOD_OPTIONS_H_
 #define HVDRAY_LAUNCHER_JOB_HOROVOD_OPTIONS_H_
 
@@ -54,10 +53,6 @@ Result<HorovodConfig> ReadHorovodConfig(const YamlNode& root, std::vector<std::s
 Result<std::map<std::string, Setting<std::string>>> ResolveTunables(
     const LayerStack& above, const HorovodConfig& config, const OptionLayer& below,
     std::vector<std::string>* warnings);
-
-/// A hint for an option of torchrun, mpirun, hydra or srun that hvdray does not have, naming the
-/// option that does the same. `option`: as typed, without a value. Empty if it is none of theirs.
-std::string_view HintForForeignOption(std::string_view option);
 
 }  // namespace hvdray
 

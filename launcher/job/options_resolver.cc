@@ -3,17 +3,12 @@
 // BuildSpec() makes one spec of them all.
 #include "launcher/job/options_resolver.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "base/command_words.h"
-#include "base/fd.h"
 #include "base/text.h"
 #include "launcher/job/allocation.h"
 #include "launcher/job/argv.h"
@@ -25,36 +20,7 @@
 namespace hvdray {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{16} << 20;
 constexpr size_t kMaxModules = 32;
-
-Result<std::optional<std::string>> ReadRealFile(const std::string& path) {
-  const auto failed = [&path](const char* call, int error) {
-    return ErrnoStatus(call, error).WithCode(ErrorCode::kFileUnreadable).WithContext(path);
-  };
-  // May block: `--hostfile <(command)` is a pipe.
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_valid()) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
-    return failed("open", errno);
-  }
-  std::string text;
-  char buffer[65536];
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failed("read", errno);
-    if (got == 0) return std::optional<std::string>(std::move(text));
-    text.append(buffer, static_cast<size_t>(got));
-    if (text.size() > kMaxFileBytes) return failed("read", EFBIG);
-  }
-}
-
-bool IsRealExecutable(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         ::access(path.c_str(), X_OK) == 0;
-}
 
 /// A file that an option names, so it must exist.
 Result<YamlNode> LoadNamed(const ResolverFiles& files, const RawOption& raw) {
@@ -376,13 +342,6 @@ std::string UserFilePath(const Environment& environment) {
   if (xdg.starts_with('/')) return xdg + "/hvdray/config.yaml";
   const std::string home = environment.GetOr("HOME", "");
   return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
-}
-
-ResolverFiles RealResolverFiles() {
-  ResolverFiles files;
-  files.read = ReadRealFile;
-  files.is_executable = IsRealExecutable;
-  return files;
 }
 
 Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,

@@ -13,7 +13,7 @@
 #include "launcher/job/horovod_options.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/option_layers.h"
-#include "launcher/job/options_resolver.h"
+#include "launcher/job/resolver_files.h"
 
 namespace hvdray {
 

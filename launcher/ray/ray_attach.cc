@@ -20,6 +20,7 @@
 
 #include "base/blocking_pool.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "launcher/engine/signals.h"

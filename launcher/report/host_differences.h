@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/report/check_findings.h"
+#include "launcher/report/check_facts.h"
 
 namespace hvdray {
 

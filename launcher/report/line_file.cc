@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/fd.h"
+#include "base/file.h"
+
 namespace hvdray {
 namespace {
 

@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "base/path_walk.h"
 #include "base/text.h"
 

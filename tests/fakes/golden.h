@@ -9,6 +9,7 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/file.h"
 
 namespace hvdray {
 

@@ -20,6 +20,8 @@
 
 #include "base/environ.h"
 #include "base/exec.h"
+#include "base/fd.h"
+#include "base/file.h"
 #include "base/status.h"
 
 namespace hvdray {

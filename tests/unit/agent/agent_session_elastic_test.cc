@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/base64.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/temp_directory.h"
 #include "tests/fakes/test_sockets.h"
 #include "tests/unit/agent/agent_session_harness.h"

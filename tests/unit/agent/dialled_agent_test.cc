@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/exec.h"
+#include "base/fd.h"
 #include "base/tls_stream.h"
 #include "cluster/ray/endpoint_listener.h"
 #include "tests/fakes/fault_catalogue.h"

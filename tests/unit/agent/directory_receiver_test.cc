@@ -9,6 +9,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 

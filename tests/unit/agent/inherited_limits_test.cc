@@ -10,6 +10,7 @@
 
 #include "agent/dialled_agent.h"
 #include "base/fd.h"
+#include "base/file.h"
 
 namespace hvdray {
 namespace {

@@ -11,6 +11,8 @@
 #include <set>
 #include <string>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "base/unix_socket.h"
 #include "tests/fakes/temp_directory.h"
 

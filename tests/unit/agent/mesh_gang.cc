@@ -17,6 +17,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/fd.h"
+
 namespace hvdray {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/fd.h"
 #include "tests/unit/agent/process_scan.h"
 
 namespace hvdray {

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <map>
 
-#include "agent/agent_run.h"
+#include "agent/agent_main.h"
 #include "base/exec.h"
 
 namespace hvdray {

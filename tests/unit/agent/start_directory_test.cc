@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 

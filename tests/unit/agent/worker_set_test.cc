@@ -20,6 +20,8 @@
 #include <map>
 #include <set>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/temp_directory.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"

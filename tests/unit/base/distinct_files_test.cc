@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "base/file.h"
 #include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 

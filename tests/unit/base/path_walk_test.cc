@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/file.h"
 #include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 

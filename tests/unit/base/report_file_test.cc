@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/other_user.h"
 #include "tests/fakes/temp_directory.h"
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/fd.h"
 #include "tests/fakes/test_sockets.h"
 
 namespace hvdray {

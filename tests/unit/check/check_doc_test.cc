@@ -2,6 +2,7 @@
 // docs/check.md says exactly what is written.
 #include <gtest/gtest.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "launcher/report/check_text.h"
 #include "tests/unit/check/sample_check.h"

@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "cluster/foreground_process.h"
 #include "cluster/rsync_words.h"
 #include "cluster/ssh_tunnel.h"

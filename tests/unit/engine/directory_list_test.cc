@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
 

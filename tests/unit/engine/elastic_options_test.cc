@@ -5,7 +5,7 @@
 #include <chrono>
 #include <sstream>
 
-#include "launcher/engine/generation_start.h"
+#include "launcher/engine/driver_policies.h"
 #include "launcher/job/options_resolver.h"
 
 namespace hvdray {

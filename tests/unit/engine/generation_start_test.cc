@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "launcher/engine/driver_policies.h"
 #include "tests/unit/engine/elastic_facts.h"
 
 namespace hvdray {

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/fd.h"
+#include "base/file.h"
 #include "launcher/engine/fixed_launcher.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/fault_catalogue.h"

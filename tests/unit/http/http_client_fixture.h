@@ -83,7 +83,7 @@ class RawClient {
   std::string received_;
 };
 
-class HttpServerFixture : public testing::Test, protected HttpServer::Owner {
+class HttpServerFixture : public testing::Test, protected HttpServerOwner {
  protected:
   HttpServerFixture() : loop_(Loop::Create().value()) {}
 

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/file_size_limit.h"
 #include "tests/fakes/loop_runner.h"

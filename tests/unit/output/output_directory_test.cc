@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/file_size_limit.h"
 #include "tests/fakes/other_user.h"

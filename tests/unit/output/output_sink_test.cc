@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "base/fd.h"
+#include "base/file.h"
 #include "cluster/ray/ray_address.h"
 #include "tests/fakes/temp_directory.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

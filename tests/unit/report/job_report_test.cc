@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/golden.h"
 #include "tests/fakes/temp_directory.h"

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/fd.h"
 #include "launcher/report/event_log.h"
 #include "launcher/report/job_report.h"
 #include "tests/fakes/temp_directory.h"

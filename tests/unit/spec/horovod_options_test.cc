@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/job/argv.h"
+#include "launcher/job/foreign_options.h"
 #include "launcher/job/option_table.h"
 #include "tests/unit/spec/spec_test_support.h"
 

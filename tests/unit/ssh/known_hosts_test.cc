@@ -13,6 +13,7 @@
 
 #include "base/base64.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "cluster/ssh/wire_text.h"
 #include "tests/fakes/temp_directory.h"
 

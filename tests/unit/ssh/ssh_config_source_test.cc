@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

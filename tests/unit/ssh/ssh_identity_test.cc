@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "base/base64.h"
-#include "base/fd.h"
+#include "base/file.h"
 #include "cluster/ssh/wire_text.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <mutex>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/unit/ssh/ssh_shell_harness.h"
 

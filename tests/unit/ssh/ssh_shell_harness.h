@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "cluster/ssh/ssh_shell.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/loopback_sshd.h"

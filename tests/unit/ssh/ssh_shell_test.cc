@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "base/unix_socket.h"
 #include "cluster/command_shell.h"
 #include "cluster/ssh/known_hosts.h"

@@ -4,6 +4,7 @@
 
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "tests/unit/wire/sample_messages.h"
 #include "wire/message_codec.h"
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the engine of elastic jobs reaches hosts that come and go.
+#ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOSTS_H_
+#define HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOSTS_H_
+
+#include <string>
+
+#include "base/host_slots.h"
+
+namespace hvdray {
+
+/// The hosts of a transport, as they come and go. What it says of a host is reliable once
+/// Transport::Start() of that host has called back.
+class ElasticHosts {
+ public:
+  /// Called before Transport::Start() of a host; it may be known, at another address.
+  virtual void AddHost(const HostSlots& host) = 0;
+  /// Reached over the network.
+  virtual bool IsRemote(const std::string& host) const = 0;
+  /// Another machine.
+  virtual bool IsElsewhere(const std::string& host) const = 0;
+
+ protected:
+  ~ElasticHosts() = default;
+};
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOSTS_H_
