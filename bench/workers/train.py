@@ -146,7 +146,7 @@ def search_of_function():
     with tempfile.TemporaryDirectory() as folder:
         study = hvdray.tune.run(lambda config: config["x"], space={"x": {"float": [0, 1]}}, metric="loss", trials=TRIALS, output=folder,
                                 run={"np": 2, "hosts": "localhost:4"})
-    assert [one.state.name for one in study.trials] == ["COMPLETE"] * TRIALS
+        assert [one.state.name for one in study.trials] == ["COMPLETE"] * TRIALS
 
 
 # ---- a checkpoint of a host that does not see the storage
