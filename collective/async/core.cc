@@ -293,6 +293,9 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
   }();
   HVDRAY_ASSIGN_OR_RETURN(const Plan plan, std::move(made));
   if (plan.end.code() == ErrorCode::kDeadlineExceeded) {
+    // Another rank may have looked first, when this one had warned of nothing yet.
+    const bool is_told = last_warning_ > negotiator_->OldestSince();
+    if (!is_told) WarnOfStalls(std::chrono::steady_clock::now());
     RecordStall(TimePoint::max(), Duration(settings_.stall_shutdown_ns));
   } else if (stall_.is_written()) {
     RecordStall(std::chrono::steady_clock::now(), Duration(settings_.stall_ns));
@@ -334,28 +337,31 @@ void AsyncCore::RecordStall(TimePoint now, Duration longest) {
   stall_.Keep(names, longest);
 }
 
+void AsyncCore::WarnOfStalls(TimePoint now) {
+  const Duration longest(settings_.stall_ns);
+  std::map<int, std::vector<std::string>> missing;
+  for (WaitingOperation& operation : negotiator_->Waiting()) {
+    if (operation.since + longest > now) continue;
+    for (const int rank : operation.missing) missing[rank].push_back(operation.name);
+  }
+  if (longest == Duration::zero() || missing.empty()) return;
+  last_warning_ = now;
+  std::string text = fmt::format(
+      "operations have waited more than {} s for ranks that have not "
+      "submitted them. Missing ranks:",
+      std::chrono::duration_cast<std::chrono::seconds>(longest).count());
+  for (const auto& [rank, names] : missing) {
+    text += fmt::format(" {}: [{}]", rank, fmt::join(names, ", "));
+  }
+  if (options_.rank == 0) LogMessage(LogLevel::kWarning, "stalled", text);
+  RecordStall(now, longest);
+}
+
 // Warns of what has waited too long; whether it is to end all.
 bool AsyncCore::HasStalled(TimePoint now) {
   if (now < NextCheck()) return false;
-  const Duration warn(settings_.stall_ns);
   const Duration end(settings_.stall_shutdown_ns);
-  std::map<int, std::vector<std::string>> missing;
-  for (WaitingOperation& operation : negotiator_->Waiting()) {
-    if (operation.since + warn > now) continue;
-    for (const int rank : operation.missing) missing[rank].push_back(operation.name);
-  }
-  if (warn > Duration::zero() && !missing.empty() && last_warning_ + warn <= now) {
-    last_warning_ = now;
-    std::string text = fmt::format(
-        "operations have waited more than {} s for ranks that have not "
-        "submitted them. Missing ranks:",
-        std::chrono::duration_cast<std::chrono::seconds>(warn).count());
-    for (const auto& [rank, names] : missing) {
-      text += fmt::format(" {}: [{}]", rank, fmt::join(names, ", "));
-    }
-    if (options_.rank == 0) LogMessage(LogLevel::kWarning, "stalled", text);
-    RecordStall(now, warn);
-  }
+  if (last_warning_ + Duration(settings_.stall_ns) <= now) WarnOfStalls(now);
   return end > Duration::zero() && negotiator_->OldestSince() + end <= now;
 }
 

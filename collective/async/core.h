@@ -79,6 +79,7 @@ class AsyncCore {
   Status Loop();
   Status WhyEnded(uint32_t round, Status status);
   Status RunRound(uint32_t round, bool has_stalled);
+  void WarnOfStalls(TimePoint now);
   bool HasStalled(TimePoint now);
   void RecordStall(TimePoint now, Duration longest);
   TimePoint NextCheck() const;
