@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import functools
 import io
 import mmap
 import os
@@ -90,6 +91,7 @@ class Worker:
     def __init__(self, channel: socket.socket):
         self._channel = channel
         self._send = channel.sendall  # as it is now: a function may replace the class's
+        self._block = functools.partial(channel.setblocking, True)
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
         self._executable: Any = None
@@ -161,6 +163,7 @@ class Worker:
                 complain("hvdray: the function has closed the worker's channel, as os.closerange() does: nothing can be answered\n")
                 self._channel.detach()  # The number may be another file's now.
                 raise SystemExit(1)
+            self._block()  # A function may have made all descriptors so that they don't.
             self._send(head_of(message, payload.total if payload else 0))
             for part in payload.parts if payload else ():
                 self._send(part)
