@@ -155,6 +155,27 @@ print(book.tell_alive(), book.tell_alive())
     assert done.stdout == "True False\n", done.stderr
 
 
+def test_a_point_that_another_search_queues_meanwhile_goes_before_a_new_one(tune, optuna_venv):  # noqa: F811
+    program = """
+from hvdray.tune import _study
+from hvdray.tune._spec import read_search
+search = read_search({"func": "a:b", "space": {"x": {"float": [0, 1]}}, "metric": "loss", "trials": 1}, "s")
+one, other = (_study.Book(search, "sqlite:///x.db", resume) for resume in (False, True))
+lost = one.next()
+one._cut_short(lost.number, one._id)
+storage = other.study._storage
+create = storage.create_new_trial
+def late(*arguments, **more):
+    storage.create_new_trial = create
+    one._again(one.trials()[lost.number])
+    return create(*arguments, **more)
+storage.create_new_trial = late
+print(other.next().params == lost.params, [trial.state.name for trial in other.trials()])
+"""
+    done = subprocess.run([f"{optuna_venv}/bin/python", "-c", program], cwd=tune.folder, env=tune.environment, capture_output=True, text=True)
+    assert done.stdout == "True ['FAIL', 'RUNNING', 'FAIL']\n", done.stderr
+
+
 def test_a_trial_whose_loss_is_nan_is_ended(tune):  # noqa: F811
     trials = tune.function("diverging", code=1)
     assert [(trial["state"], trial["why"]) for trial in trials] == [("pruned", "loss is NaN at step 0")] * 2

@@ -267,16 +267,19 @@ class Book:
     def next(self) -> Optional[Any]:
         """A trial to run; None: there are enough."""
         with storage_errors(self._url):
-            if self._is_exhausted or len(self.counted()) >= self._search.trials:
-                return None
-            with self._sampler_errors():
-                trial = self.study.ask(self._space)
-            before = [other for other in self.counted() if other.state.is_finished() or other.number < trial.number]
-            if len(before) >= self._search.trials:
+            while not self._is_exhausted and len(self.counted()) < self._search.trials:
+                with self._sampler_errors():
+                    trial = self.study.ask(self._space)
+                others = [other for other in self.trials() if AGAIN not in other.user_attrs]
+                # One that waits and is older came while we asked: it takes the place of what another search has lost.
+                before = [other for other in others if other.state.is_finished() or other.number < trial.number]
+                if len(before) < self._search.trials:
+                    trial.set_user_attr(SEARCH, self._id)
+                    return trial
                 self._cut_short(trial.number, SURPLUS)  # Another machine was first.
-                return None
-            trial.set_user_attr(SEARCH, self._id)
-            return trial
+                if not any(other.state == WAITING for other in before):
+                    return None
+            return None
 
     def _sampler_errors(self) -> Any:
         return optuna_errors(f"sampler: {self._search.sampler[0]}", ("sampler",))
