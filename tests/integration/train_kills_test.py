@@ -18,16 +18,17 @@ def loop():
             raise RuntimeError("both are known")
 """
 
-# Kills this process at the N-th change of a file from now on.
+# Kills this process after the N-th change of a file from now on; what fails changes nothing.
 KILL_AT = """
 def kill_at(number):
     left = [number]
     def counted(change):
         def do(*args, **kwargs):
+            done = change(*args, **kwargs)
             left[0] -= 1
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return change(*args, **kwargs)
+            return done
         return do
     import builtins
     for place, name in [(os, n) for n in "rename fsync chmod fchmod truncate unlink rmdir mkdir sendfile".split()] + [(builtins, "open")]:
