@@ -165,6 +165,7 @@ constexpr SshMessage kSshMessages[] = {
     {"banner line", ErrorCode::kHostRefused, "something other than sshd listens on that port"},
     {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; check the network"},
     {"exchange_identification", ErrorCode::kHostBusy, kBusy},
+    {"banner exchange: Connection", ErrorCode::kHostBusy, kBusy},
     {"Connection closed by", ErrorCode::kHostBusy, kBusy},
     {"Connection reset by", ErrorCode::kHostBusy, kBusy},
 };

@@ -102,6 +102,7 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
       {"kex_exchange_identification: Connection closed by remote host", ErrorCode::kHostBusy},
       {"kex_exchange_identification: read: Connection reset by peer", ErrorCode::kHostBusy},
       {"kex_exchange_identification: write: Broken pipe", ErrorCode::kHostBusy},
+      {"banner exchange: Connection to UNKNOWN port 65535: Broken pipe", ErrorCode::kHostBusy},
       {"kex_exchange_identification: banner line contains invalid characters",
        ErrorCode::kHostRefused},
       {"client_loop: send disconnect: Connection reset by peer", ErrorCode::kAgentLost},
