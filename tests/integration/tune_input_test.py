@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches that are wrong, or whose trials are: one line, the right exit code, nothing lost."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -320,7 +321,10 @@ def test_optuna_dashboard_answers_on_the_storage(tune, optuna_venv):  # noqa: F8
     dashboard = subprocess.Popen([f"{optuna_venv}/bin/optuna-dashboard", "sqlite:///s.tune/study.db", "--host", "127.0.0.1", "--port", str(port)],
                                  cwd=tune.folder, env=tune.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        assert any("Listening on" in line for line in dashboard.stderr)
+        assert any("Listening on" in line for line in dashboard.stderr)  # It says so before it does.
+        while dashboard.poll() is None:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+                break
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/studies/1", timeout=60) as answer:
             trials = json.load(answer)["trials"]
     finally:
