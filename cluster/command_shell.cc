@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "cluster/agent_bootstrap.h"
@@ -215,6 +216,14 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines,
     if (known.code == ErrorCode::kHostBusy && !proxy.empty()) return ExplainProxy(lines, proxy);
     return Status(known.code, known.message.empty() ? *line : std::string(known.message),
                   std::string(known.hint));
+  }
+  // Where a proxy ends before ssh has written its banner, ssh says so at a level that we don't ask
+  // for. What begins with the proxy's program is no word of the host's.
+  constexpr std::string_view kCommand = "ProxyCommand ";
+  if (proxy.starts_with(kCommand) && !lines.empty()) {
+    const std::string program =
+        proxy.substr(kCommand.size(), proxy.find(' ', kCommand.size()) - kCommand.size());
+    if (lines.back().find(program + ": ") != std::string::npos) return ExplainProxy(lines, proxy);
   }
   const std::string last = lines.empty() ? "" : ": " + lines.back();
   return {ErrorCode::kAgentStartFailed, how.message() + last,

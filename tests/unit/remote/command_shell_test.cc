@@ -150,6 +150,12 @@ TEST(ExplainOpensshTest, AProxyThatFailsIsNamedWithItsWords) {
       ExplainOpenssh(how, {"exec: /etc/passwd: cannot execute: Permission denied", closed},
                      "ProxyCommand /etc/passwd");
   EXPECT_EQ(denied.code(), ErrorCode::kHostUnreachable) << "nobody refused a login";
+  const Status alone =
+      ExplainOpenssh(how, {"/bin/bash: line 1: /no/such/proxy: No such file or directory"},
+                     "ProxyCommand /no/such/proxy");
+  EXPECT_EQ(alone.code(), ErrorCode::kHostUnreachable) << "ssh may say nothing of its own";
+  const Status theirs = ExplainOpenssh(how, {"disk full"}, "ProxyCommand nc %h");
+  EXPECT_EQ(theirs.code(), ErrorCode::kAgentStartFailed) << "the host's words";
   const Status silent = ExplainOpenssh(how, {closed}, "ProxyCommand false");
   EXPECT_EQ(silent.code(), ErrorCode::kHostBusy) << "or sshd is: a retry may help";
   EXPECT_TRUE(silent.message().starts_with("ProxyCommand false: ")) << silent.message();
