@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "cmd/cluster_access.h"
-#include "cmd/cluster_nodes.h"
 #include "cmd/commands.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/plan/cluster_nodes.h"
 
 namespace hvdray {
 

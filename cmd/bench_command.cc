@@ -12,9 +12,9 @@
 
 #include "base/exec.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
+#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 

@@ -36,6 +36,7 @@
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
+#include "launcher/plan/build_name.h"
 
 namespace hvdray {
 namespace {
@@ -254,7 +255,7 @@ int NumberIn(const Environment& environment, const std::string& name, int fallba
 
 BenchFacts FactsHere(const CommunicatorOptions& options, const Environment& environment) {
   BenchFacts facts;
-  facts.build = fmt::format("hvdray {} ({})", HVDRAY_VERSION, HVDRAY_COMMIT);
+  facts.build = BuildName();
   utsname system{};
   if (::uname(&system) == 0) {
     facts.machine = fmt::format("{} {} {}", system.sysname, system.release, system.machine);
@@ -436,7 +437,7 @@ int Main(int argc, char** argv) {
   if (!request.ok()) return Fail("bench", request.status());
   if (request->wants_help) return PrintOut("bench", Help(CommandNamed("bench")));
   if (request->wants_version) {
-    return PrintOut("bench", fmt::format("hvdray {} ({})\n", HVDRAY_VERSION, HVDRAY_COMMIT));
+    return PrintOut("bench", BuildName() + "\n");
   }
   const Result<Settings> settings = SettingsOf(request->said);
   if (!settings.ok()) return Fail("bench", settings.status());

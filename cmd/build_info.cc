@@ -11,6 +11,7 @@
 #include "base/environ.h"
 #include "base/text.h"
 #include "cmd/commands.h"
+#include "launcher/plan/build_name.h"
 
 namespace hvdray {
 namespace {
@@ -76,8 +77,6 @@ std::string WhereHorovodIs(const HorovodHere& horovod) {
 }
 
 }  // namespace
-
-std::string BuildName() { return "hvdray " HVDRAY_VERSION " (" HVDRAY_COMMIT ")"; }
 
 std::string VersionText() {
   const std::string gpu = std::string_view(HVDRAY_NCCL).empty()

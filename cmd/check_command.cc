@@ -16,14 +16,14 @@
 #include "base/terminal.h"
 #include "base/user_home.h"
 #include "cmd/commands.h"
-#include "cmd/host_access.h"
-#include "cmd/host_sources.h"
-#include "cmd/launch_plan.h"
 #include "launcher/engine/host_check.h"
 #include "launcher/engine/sync_plan.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/host_sources.h"
+#include "launcher/plan/launch_plan.h"
 #include "launcher/report/check_findings.h"
 #include "launcher/report/check_text.h"
 #include "launcher/report/progress.h"
@@ -133,7 +133,7 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
 }  // namespace
 
 int CheckCommand(const CommandLine& line) {
-  LaunchPlan plan = BeginPlan(line);
+  LaunchPlan plan = BeginPlan(line.began);
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.home_of = HomesHere(plan.environment);

@@ -16,14 +16,14 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cluster/this_machine.h"
-#include "cmd/cluster_file.h"
 #include "cmd/head_survey.h"
-#include "cmd/host_access.h"
-#include "cmd/host_sources.h"
-#include "cmd/job_ssh.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
 #include "launcher/job/spec_builder.h"
+#include "launcher/plan/cluster_file.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/host_sources.h"
+#include "launcher/plan/job_ssh.h"
 
 namespace hvdray {
 namespace {

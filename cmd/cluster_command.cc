@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/yaml_writer.h"
-#include "cmd/cluster_file.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/plan/cluster_file.h"
 
 namespace hvdray {
 namespace {

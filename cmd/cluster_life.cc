@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "cluster/foreground_process.h"
-#include "cmd/launch_plan.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

@@ -63,8 +63,6 @@ int AgentCommand(const CommandLine& line);
 std::optional<int> ResolveCommandLine(std::string_view command, const CommandLine& line,
                                       CommandRequest* request);
 
-/// "hvdray 0.1.0 (abc1234)"
-std::string BuildName();
 /// What --version prints: BuildName() and the libraries it was built with.
 std::string VersionText();
 /// What -cb prints: the frameworks, controllers and operations of the Horovod that the first

@@ -11,15 +11,15 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cluster/provider/cloud_hosts.h"
-#include "cmd/cluster_file.h"
 #include "cmd/commands.h"
-#include "cmd/host_access.h"
-#include "cmd/launch_plan.h"
 #include "cmd/managed_cluster.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/cluster/down_driver.h"
 #include "launcher/cluster/lease.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/plan/cluster_file.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

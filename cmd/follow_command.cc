@@ -10,10 +10,10 @@
 #include "base/environ.h"
 #include "base/text.h"
 #include "cmd/commands.h"
-#include "cmd/job_files.h"
 #include "cmd/ray_access.h"
 #include "cmd/ray_run.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/plan/job_files.h"
 #include "launcher/ray/ray_attach.h"
 
 namespace hvdray {

@@ -12,8 +12,8 @@
 #include "cluster/foreground_process.h"
 #include "cluster/ray/ray_address.h"
 #include "cluster/remote_command.h"
-#include "cmd/host_access.h"
-#include "cmd/host_sources.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/host_sources.h"
 
 namespace hvdray {
 

@@ -20,9 +20,9 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
+#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

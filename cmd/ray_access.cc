@@ -11,18 +11,19 @@
 
 #include "base/environ.h"
 #include "base/log.h"
+#include "base/scratch_directory.h"
 #include "base/secret.h"
 #include "base/text.h"
 #include "cluster/foreground_process.h"
 #include "cluster/this_machine.h"
 #include "cmd/commands.h"
 #include "cmd/head_survey.h"
-#include "cmd/host_access.h"
-#include "cmd/host_sources.h"
-#include "cmd/job_ssh.h"
-#include "cmd/scratch_directory.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/spec_builder.h"
+#include "launcher/plan/build_name.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/host_sources.h"
+#include "launcher/plan/job_ssh.h"
 
 namespace hvdray {
 namespace {

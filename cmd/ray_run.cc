@@ -13,10 +13,10 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/agent_bootstrap.h"
-#include "cmd/launch_plan.h"
 #include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/ray_runtime_env.h"
+#include "launcher/plan/launch_plan.h"
 #include "launcher/ray/ray_submit.h"
 #include "launcher/report/progress.h"
 

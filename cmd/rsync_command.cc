@@ -20,10 +20,10 @@
 #include "cluster/rsync_words.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
-#include "cmd/job_files.h"
-#include "cmd/job_ssh.h"
 #include "cmd/ray_passthrough.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/plan/job_files.h"
+#include "launcher/plan/job_ssh.h"
 
 namespace hvdray {
 namespace {

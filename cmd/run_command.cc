@@ -9,10 +9,6 @@
 #include "base/terminal.h"
 #include "base/user_home.h"
 #include "cmd/commands.h"
-#include "cmd/host_access.h"
-#include "cmd/host_sources.h"
-#include "cmd/job_files.h"
-#include "cmd/launch_plan.h"
 #include "cmd/ray_access.h"
 #include "cmd/ray_run.h"
 #include "launcher/engine/driver_policies.h"
@@ -23,6 +19,10 @@
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/job/plan_text.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/host_sources.h"
+#include "launcher/plan/job_files.h"
+#include "launcher/plan/launch_plan.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {
@@ -85,7 +85,8 @@ int ShowPlan(const LaunchPlan& plan) {
 }  // namespace
 
 int RunCommand(const CommandLine& line) {
-  LaunchPlan plan = BeginPlan(line);
+  LaunchPlan plan = BeginPlan(line.began);
+  if (line.sync_rules != nullptr) plan.sync_rules = *line.sync_rules;
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.home_of = HomesHere(plan.environment);

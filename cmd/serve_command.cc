@@ -17,10 +17,6 @@
 #include "base/terminal.h"
 #include "base/user_home.h"
 #include "cmd/commands.h"
-#include "cmd/host_access.h"
-#include "cmd/host_sources.h"
-#include "cmd/job_files.h"
-#include "cmd/launch_plan.h"
 #include "cmd/ray_serve.h"
 #include "launcher/engine/driver_policies.h"
 #include "launcher/engine/elastic_launcher.h"
@@ -32,6 +28,10 @@
 #include "launcher/job/options_resolver.h"
 #include "launcher/job/plan_text.h"
 #include "launcher/job/ray_job_file.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/host_sources.h"
+#include "launcher/plan/job_files.h"
+#include "launcher/plan/launch_plan.h"
 #include "launcher/ray/ray_slots.h"
 #include "launcher/report/run_ending.h"
 
@@ -244,7 +244,7 @@ class RayServe {
 }  // namespace
 
 int ServeCommand(const CommandLine& line) {
-  LaunchPlan plan = BeginPlan(line);
+  LaunchPlan plan = BeginPlan(line.began);
   SetUpLogEarly(line.args, plan.environment);
   ResolverFiles files = RealResolverFiles();
   files.home_of = HomesHere(plan.environment);

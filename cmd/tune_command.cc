@@ -13,7 +13,7 @@
 #include "base/environ.h"
 #include "base/exec.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
+#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

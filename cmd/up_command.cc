@@ -19,15 +19,13 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/scratch_directory.h"
 #include "base/text.h"
 #include "cluster/provider/cloud_hosts.h"
 #include "cluster/ssh/ssh_target.h"
-#include "cmd/cluster_file.h"
 #include "cmd/commands.h"
-#include "cmd/launch_plan.h"
 #include "cmd/managed_cluster.h"
 #include "cmd/ray_passthrough.h"
-#include "cmd/scratch_directory.h"
 #include "launcher/cluster/bootstrap_config.h"
 #include "launcher/cluster/cluster_report.h"
 #include "launcher/cluster/cluster_run.h"
@@ -35,6 +33,8 @@
 #include "launcher/cluster/up_driver.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
+#include "launcher/plan/cluster_file.h"
+#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

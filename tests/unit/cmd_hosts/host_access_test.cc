@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hosts that a job learns of one by one: by which way each is reached.
-#include "cmd/host_access.h"
+#include "launcher/plan/host_access.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which source an elastic job gets, and that it reads what the options say.
-#include "cmd/host_sources.h"
+#include "launcher/plan/host_sources.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include "cluster/foreground_process.h"
 #include "cluster/rsync_words.h"
 #include "cluster/ssh_tunnel.h"
-#include "cmd/job_ssh.h"
+#include "launcher/plan/job_ssh.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/loopback_sshd.h"
 #include "tests/fakes/stream_owner.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cluster_file.h"
+#include "launcher/plan/cluster_file.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef HVDRAY_CMD_SCRATCH_DIRECTORY_H_
-#define HVDRAY_CMD_SCRATCH_DIRECTORY_H_
+#ifndef HVDRAY_BASE_SCRATCH_DIRECTORY_H_
+#define HVDRAY_BASE_SCRATCH_DIRECTORY_H_
 
 #include <string>
 #include <utility>
@@ -31,4 +31,4 @@ class ScratchDirectory {
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_SCRATCH_DIRECTORY_H_
+#endif  // HVDRAY_BASE_SCRATCH_DIRECTORY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/host_sources.h"
+#include "launcher/plan/host_sources.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -18,9 +18,9 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/discovery_script.h"
 #include "cluster/host_source.h"
-#include "cmd/cluster_nodes.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/spec_builder.h"
+#include "launcher/plan/cluster_nodes.h"
 
 namespace hvdray {
 namespace {

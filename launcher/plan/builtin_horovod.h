@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef HVDRAY_CMD_BUILTIN_HOROVOD_H_
-#define HVDRAY_CMD_BUILTIN_HOROVOD_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_BUILTIN_HOROVOD_H_
+#define HVDRAY_LAUNCHER_PLAN_BUILTIN_HOROVOD_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ Status FindBuiltinHorovod(const JobSpec& spec, const std::string& own, Environme
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_BUILTIN_HOROVOD_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_BUILTIN_HOROVOD_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/launch_plan.h"
+#include "launcher/plan/launch_plan.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -29,13 +29,14 @@
 #include "base/log.h"
 #include "cluster/discovery_script.h"
 #include "cluster/this_machine.h"
-#include "cmd/builtin_horovod.h"
-#include "cmd/host_access.h"
-#include "cmd/host_sources.h"
 #include "launcher/engine/driver_policies.h"
 #include "launcher/job/exec_limits.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/value_text.h"
+#include "launcher/plan/build_name.h"
+#include "launcher/plan/builtin_horovod.h"
+#include "launcher/plan/host_access.h"
+#include "launcher/plan/host_sources.h"
 
 namespace hvdray {
 namespace {
@@ -95,11 +96,10 @@ bool IsTaken(uint16_t port) {
 
 }  // namespace
 
-LaunchPlan BeginPlan(const CommandLine& line) {
+LaunchPlan BeginPlan(TimePoint began) {
   LaunchPlan plan;
   plan.environment = Environment::FromProcess();
-  plan.began = line.began;
-  if (line.sync_rules != nullptr) plan.sync_rules = *line.sync_rules;
+  plan.began = began;
   plan.began_wall = std::chrono::system_clock::now();
   std::error_code no_directory;  // it may have been removed: see CheckCurrentDirectory()
   plan.current_directory = std::filesystem::current_path(no_directory).string();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How to reach the hosts of a job: this machine by a child process, others by SSH (a library, or
 // the system's ssh) or by --launch-agent.
-#ifndef HVDRAY_CMD_HOST_ACCESS_H_
-#define HVDRAY_CMD_HOST_ACCESS_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_HOST_ACCESS_H_
+#define HVDRAY_LAUNCHER_PLAN_HOST_ACCESS_H_
 
 #include <chrono>
 #include <functional>
@@ -16,11 +16,11 @@
 #include "cluster/command_shell.h"
 #include "cluster/remote_transport.h"
 #include "cluster/this_machine.h"
-#include "cmd/job_ssh.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/nic_select.h"
 #include "launcher/job/placement.h"
+#include "launcher/plan/job_ssh.h"
 
 namespace hvdray {
 
@@ -111,4 +111,4 @@ Status CheckHostAccess(const JobSpec& spec);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_HOST_ACCESS_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_HOST_ACCESS_H_

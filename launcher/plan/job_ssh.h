@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SSH settings of a job in the terms of cluster/ssh, and the system's ssh for its hosts.
-#ifndef HVDRAY_CMD_JOB_SSH_H_
-#define HVDRAY_CMD_JOB_SSH_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_JOB_SSH_H_
+#define HVDRAY_LAUNCHER_PLAN_JOB_SSH_H_
 
 #include <map>
 #include <memory>
@@ -46,4 +46,4 @@ std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, co
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_JOB_SSH_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_JOB_SSH_H_

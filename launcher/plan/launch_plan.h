@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a resolved spec to a plan that can be launched or checked: what `hvdray run` and
 // `hvdray check` share.
-#ifndef HVDRAY_CMD_LAUNCH_PLAN_H_
-#define HVDRAY_CMD_LAUNCH_PLAN_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_LAUNCH_PLAN_H_
+#define HVDRAY_LAUNCHER_PLAN_LAUNCH_PLAN_H_
 
 #include <span>
 #include <string>
 
-#include "cmd/commands.h"
+#include "base/types.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {
 
 /// A plan with what is known before any option is read: environment, time, current directory, job
-/// id, build.
-LaunchPlan BeginPlan(const CommandLine& line);
+/// id, build. `began`: when hvdray was started.
+LaunchPlan BeginPlan(TimePoint began);
 
 /// kUsage when this process's directory has been removed, where relative paths lead nowhere.
 Status CheckCurrentDirectory(const LaunchPlan& plan);
@@ -66,4 +66,4 @@ Status CheckMasterPortHere(const LaunchPlan& plan);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_LAUNCH_PLAN_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_LAUNCH_PLAN_H_

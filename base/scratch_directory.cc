@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/scratch_directory.h"
+#include "base/scratch_directory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cluster_nodes.h"
+#include "launcher/plan/cluster_nodes.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/builtin_horovod.h"
+#include "launcher/plan/builtin_horovod.h"
 
 #include <fmt/format.h>
 

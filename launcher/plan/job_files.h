@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a command: what it reads, runs and copies, and what it writes. None may be both.
-#ifndef HVDRAY_CMD_JOB_FILES_H_
-#define HVDRAY_CMD_JOB_FILES_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_JOB_FILES_H_
+#define HVDRAY_LAUNCHER_PLAN_JOB_FILES_H_
 
 #include <string>
 #include <utility>
@@ -38,4 +38,4 @@ Status CheckNotRead(const NamedFile& output, const JobSpec& spec, const Environm
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_JOB_FILES_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_JOB_FILES_H_

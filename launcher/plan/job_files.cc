@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/job_files.h"
+#include "launcher/plan/job_files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,8 +17,8 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "base/user_home.h"
-#include "cmd/launch_plan.h"
 #include "launcher/job/ray_runtime_env.h"
+#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

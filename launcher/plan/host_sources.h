@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a job's hosts come from: the source of an elastic job's, and what a --cluster file names.
-#ifndef HVDRAY_CMD_HOST_SOURCES_H_
-#define HVDRAY_CMD_HOST_SOURCES_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_HOST_SOURCES_H_
+#define HVDRAY_LAUNCHER_PLAN_HOST_SOURCES_H_
 
 #include <functional>
 #include <memory>
@@ -46,4 +46,4 @@ ClusterHosts LoginOfCluster(const ClusterSpec& spec);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_HOST_SOURCES_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_HOST_SOURCES_H_

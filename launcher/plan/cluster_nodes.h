@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machines of a cluster file: from the file itself, or from the cloud that has made them.
-#ifndef HVDRAY_CMD_CLUSTER_NODES_H_
-#define HVDRAY_CMD_CLUSTER_NODES_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_CLUSTER_NODES_H_
+#define HVDRAY_LAUNCHER_PLAN_CLUSTER_NODES_H_
 
 #include <string>
 #include <string_view>
@@ -47,4 +47,4 @@ void TakeNodes(const ClusterNodes& nodes, ClusterHosts* cluster);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_CLUSTER_NODES_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_CLUSTER_NODES_H_

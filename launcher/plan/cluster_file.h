@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cluster file as the commands take it. Blocks.
-#ifndef HVDRAY_CMD_CLUSTER_FILE_H_
-#define HVDRAY_CMD_CLUSTER_FILE_H_
+#ifndef HVDRAY_LAUNCHER_PLAN_CLUSTER_FILE_H_
+#define HVDRAY_LAUNCHER_PLAN_CLUSTER_FILE_H_
 
 #include <string>
 #include <string_view>
@@ -20,4 +20,4 @@ Result<ClusterSpec> ReadClusterFile(std::string_view command, const std::string&
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_CLUSTER_FILE_H_
+#endif  // HVDRAY_LAUNCHER_PLAN_CLUSTER_FILE_H_

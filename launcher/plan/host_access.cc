@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/host_access.h"
+#include "launcher/plan/host_access.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

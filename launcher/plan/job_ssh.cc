@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/job_ssh.h"
+#include "launcher/plan/job_ssh.h"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/build_name.h"
+
+namespace hvdray {
+
+std::string BuildName() { return "hvdray " HVDRAY_VERSION " (" HVDRAY_COMMIT ")"; }
+
+}  // namespace hvdray
