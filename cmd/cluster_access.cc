@@ -16,7 +16,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cluster/this_machine.h"
-#include "cmd/head_survey.h"
+#include "launcher/cluster/head_survey.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
 #include "launcher/job/spec_builder.h"

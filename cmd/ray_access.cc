@@ -17,7 +17,7 @@
 #include "cluster/foreground_process.h"
 #include "cluster/this_machine.h"
 #include "cmd/commands.h"
-#include "cmd/head_survey.h"
+#include "launcher/cluster/head_survey.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/spec_builder.h"
 #include "launcher/plan/build_name.h"

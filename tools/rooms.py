@@ -28,12 +28,12 @@ ARROWS = {
                         "rendezvous", "base"),
     "launcher/plan": ("launcher/engine", "launcher/report", "launcher/job", "agent", "cluster/ssh", "cluster/provider",
                       "cluster", "base"),
+    "launcher/cluster": ("launcher/plan", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job",
+                         "cluster/ssh", "cluster/ray", "cluster/provider", "cluster", "base"),
     "launcher/ray": ("launcher/engine", "launcher/report", "launcher/job", "agent", "wire", "cluster/ray",
                      "cluster", "base"),
-    "launcher/cluster": ("launcher/engine", "launcher/report", "launcher/driver", "launcher/job", "cluster/provider",
-                         "cluster", "base"),
     "cmd": ("launcher/cluster", "launcher/ray", "launcher/plan", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job",
-            "agent", "cluster/ray", "cluster/ssh", "cluster/provider", "cluster", "collective/bench", "collective",
+            "agent", "cluster/ray", "cluster/provider", "cluster", "collective/bench", "collective",
             "rendezvous", "base"),
 }
 

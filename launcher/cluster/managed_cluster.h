@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `hvdray up` and `hvdray down` share: the nodes of a cluster file, a driver that is run on
-// them over SSH, and what is told of it.
-#ifndef HVDRAY_CMD_MANAGED_CLUSTER_H_
-#define HVDRAY_CMD_MANAGED_CLUSTER_H_
+// What `hvdray up` and `hvdray down` share: a cluster file, what was said beside it, and its nodes.
+#ifndef HVDRAY_LAUNCHER_CLUSTER_MANAGED_CLUSTER_H_
+#define HVDRAY_LAUNCHER_CLUSTER_MANAGED_CLUSTER_H_
 
 #include <chrono>
 #include <memory>
@@ -14,13 +13,11 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cluster/cluster_spec.h"
-#include "cmd/cloud_work.h"
-#include "cmd/commands.h"
-#include "launcher/cluster/cluster_driver.h"
-#include "launcher/cluster/cluster_run.h"
+#include "launcher/cluster/cloud_work.h"
 #include "launcher/cluster/machines.h"
 #include "launcher/cluster/node_script.h"
 #include "launcher/job/job_spec.h"
+#include "launcher/job/options_resolver.h"
 
 namespace hvdray {
 
@@ -44,28 +41,10 @@ struct ManagedCluster {
   std::vector<Machine> machines;  ///< The first ones are the hosts.
 };
 
-/// What is copied to nodes.
-struct NodeFiles {
-  std::vector<SyncedDirectory> mounts;     ///< To all.
-  std::vector<SyncedDirectory> bootstrap;  ///< To a head with an autoscaler.
-};
-
-/// A run to its end.
-struct ClusterEnd {
-  int exit_code = 0;
-  int signo = 0;                ///< Not 0: interrupted by it.
-  bool is_stdout_gone = false;  ///< Nothing more can be printed.
-  Status failure;  ///< Beside those of the nodes: what it prints, or a file, is not whole.
-  std::vector<NodeRow> nodes;
-
-  /// Why exit_code is not 0.
-  Status error() const;
-};
-
 /// Takes what the command's options say of `file`; on-prem with its hosts. Blocks.
 /// Errors: kSpecInvalid, kUsage; those of CheckHostAccess() and CloudWork::Open().
-Result<ManagedCluster> OpenManagedCluster(std::string_view command, const CommandLine& line,
-                                          const CommandRequest& request, ClusterSpec file);
+Result<ManagedCluster> OpenManagedCluster(std::string_view command, const CommandRequest& request,
+                                          ClusterSpec file, TimePoint began);
 
 /// Adds a node; the first one is the head.
 void AddHost(ManagedCluster& cluster, HostSlots host);
@@ -81,15 +60,6 @@ void SayLine(std::string_view line);
 
 int64_t SecondsSince1970();
 
-/// Runs the driver on the hosts, with the events and the report that the options ask for. Blocks.
-/// Errors: nothing has been started.
-Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
-                              const NodeFiles& files);
-
-/// Writes the events and the report of a run without a driver: a first and a last line, and `end`.
-/// Returns the exit code of `end`, or that of a file that can't be written. Blocks.
-int FinishReport(const ManagedCluster& cluster, ClusterEnd end);
-
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_MANAGED_CLUSTER_H_
+#endif  // HVDRAY_LAUNCHER_CLUSTER_MANAGED_CLUSTER_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the head of a cluster that runs says of itself and its nodes.
-#ifndef HVDRAY_CMD_HEAD_SURVEY_H_
-#define HVDRAY_CMD_HEAD_SURVEY_H_
+#ifndef HVDRAY_LAUNCHER_CLUSTER_HEAD_SURVEY_H_
+#define HVDRAY_LAUNCHER_CLUSTER_HEAD_SURVEY_H_
 
 #include <string>
 
@@ -30,4 +30,4 @@ Result<RayDashboard> FindDashboard(const HostSlots& head, const std::string& nam
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_HEAD_SURVEY_H_
+#endif  // HVDRAY_LAUNCHER_CLUSTER_HEAD_SURVEY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cloud_work.h"
+#include "launcher/cluster/cloud_work.h"
 
 #include <fmt/format.h>
 

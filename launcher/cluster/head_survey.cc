@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/head_survey.h"
+#include "launcher/cluster/head_survey.h"
 
 #include <fmt/format.h>
 

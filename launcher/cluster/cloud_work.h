@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cloud's part of `hvdray up` and `hvdray down`: its calls block, so they run on a thread of
 // their own while this one handles signals.
-#ifndef HVDRAY_CMD_CLOUD_WORK_H_
-#define HVDRAY_CMD_CLOUD_WORK_H_
+#ifndef HVDRAY_LAUNCHER_CLUSTER_CLOUD_WORK_H_
+#define HVDRAY_LAUNCHER_CLUSTER_CLOUD_WORK_H_
 
 #include <functional>
 #include <memory>
@@ -53,4 +53,4 @@ class CloudWork {
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_CLOUD_WORK_H_
+#endif  // HVDRAY_LAUNCHER_CLUSTER_CLOUD_WORK_H_
