@@ -12,9 +12,9 @@
 #include "cluster/foreground_process.h"
 #include "cluster/ray/ray_members.h"
 #include "cluster/remote_command.h"
-#include "cmd/ray_access.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/plan/cluster_nodes.h"
+#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray logs FILE NODE [LOG]`: what Ray logs on a machine of the cluster, through its dashboard.
-// The log of a job: cmd/job_logs.h.
+// The log of a job: launcher/ray/job_logs.h.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -19,11 +19,11 @@
 #include "cluster/ray/ray_members.h"
 #include "cmd/cluster_access.h"
 #include "cmd/commands.h"
-#include "cmd/job_logs.h"
-#include "cmd/ray_access.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
+#include "launcher/ray/job_logs.h"
+#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 namespace {

@@ -9,8 +9,6 @@
 #include "base/terminal.h"
 #include "base/user_home.h"
 #include "cmd/commands.h"
-#include "cmd/ray_access.h"
-#include "cmd/ray_run.h"
 #include "launcher/engine/driver_policies.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/fixed_launcher.h"
@@ -23,6 +21,8 @@
 #include "launcher/plan/host_sources.h"
 #include "launcher/plan/job_files.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/ray/ray_access.h"
+#include "launcher/ray/ray_run.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {

@@ -17,7 +17,6 @@
 #include "base/terminal.h"
 #include "base/user_home.h"
 #include "cmd/commands.h"
-#include "cmd/ray_serve.h"
 #include "launcher/engine/driver_policies.h"
 #include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/fixed_launcher.h"
@@ -32,6 +31,7 @@
 #include "launcher/plan/host_sources.h"
 #include "launcher/plan/job_files.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/ray/ray_serve.h"
 #include "launcher/ray/ray_slots.h"
 #include "launcher/report/run_ending.h"
 

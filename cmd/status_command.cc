@@ -12,8 +12,8 @@
 #include "cluster/ray/ray_report.h"
 #include "cmd/cluster_look.h"
 #include "cmd/commands.h"
-#include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
+#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 namespace {

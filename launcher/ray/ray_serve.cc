@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/ray_serve.h"
+#include "launcher/ray/ray_serve.h"
 
 #include <fmt/format.h>
 
@@ -15,11 +15,10 @@
 #include "base/loop.h"
 #include "base/message_stream.h"
 #include "base/sealed_memory.h"
-#include "cmd/commands.h"
-#include "cmd/ray_run.h"
 #include "launcher/engine/control_link.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/ray_attach.h"
+#include "launcher/ray/ray_run.h"
 
 namespace hvdray {
 namespace {

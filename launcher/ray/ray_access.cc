@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/ray_access.h"
+#include "launcher/ray/ray_access.h"
 
 #include <fmt/format.h>
 #include <strings.h>
@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "cluster/foreground_process.h"
 #include "cluster/this_machine.h"
-#include "cmd/commands.h"
 #include "launcher/cluster/head_survey.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/spec_builder.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray logs JOB`: what a job on Ray has written, whoever submitted it.
-#ifndef HVDRAY_CMD_JOB_LOGS_H_
-#define HVDRAY_CMD_JOB_LOGS_H_
+#ifndef HVDRAY_LAUNCHER_RAY_JOB_LOGS_H_
+#define HVDRAY_LAUNCHER_RAY_JOB_LOGS_H_
 
 #include "base/result.h"
 #include "launcher/job/options_resolver.h"
@@ -15,4 +15,4 @@ Result<int> LogsOfJob(CommandRequest& request);
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_JOB_LOGS_H_
+#endif  // HVDRAY_LAUNCHER_RAY_JOB_LOGS_H_

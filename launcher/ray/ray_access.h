@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way to a Ray cluster: its address, what it asks for, and, for a --cluster file, the tunnel to
 // the Ray on its head.
-#ifndef HVDRAY_CMD_RAY_ACCESS_H_
-#define HVDRAY_CMD_RAY_ACCESS_H_
+#ifndef HVDRAY_LAUNCHER_RAY_RAY_ACCESS_H_
+#define HVDRAY_LAUNCHER_RAY_RAY_ACCESS_H_
 
 #include <memory>
 #include <string>
@@ -60,4 +60,4 @@ Result<RayAccess> FindRay(std::string_view command, JobSpec& spec, HeadLink& lin
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_RAY_ACCESS_H_
+#endif  // HVDRAY_LAUNCHER_RAY_RAY_ACCESS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/job_logs.h"
+#include "launcher/ray/job_logs.h"
 
 #include <fmt/format.h>
 
@@ -17,11 +17,10 @@
 #include "base/loop.h"
 #include "base/text.h"
 #include "cluster/ray/dashboard_client.h"
-#include "cmd/commands.h"
-#include "cmd/ray_access.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
+#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/ray_run.h"
+#include "launcher/ray/ray_run.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,10 +13,10 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cluster/agent_bootstrap.h"
-#include "cmd/ray_access.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/ray_runtime_env.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/ray/ray_access.h"
 #include "launcher/ray/ray_submit.h"
 #include "launcher/report/progress.h"
 

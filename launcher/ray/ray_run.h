@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray run --ray`: from a resolved spec to a job on Ray, followed to its end or left alone.
-#ifndef HVDRAY_CMD_RAY_RUN_H_
-#define HVDRAY_CMD_RAY_RUN_H_
+#ifndef HVDRAY_LAUNCHER_RAY_RAY_RUN_H_
+#define HVDRAY_LAUNCHER_RAY_RAY_RUN_H_
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cmd/ray_access.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/ray/job_package.h"
+#include "launcher/ray/ray_access.h"
 #include "launcher/ray/ray_attach.h"
 #include "launcher/ray/ray_submit.h"
 
@@ -56,4 +56,4 @@ std::string JobCommand(std::string_view command, const JobSpec& spec, const std:
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_RAY_RUN_H_
+#endif  // HVDRAY_LAUNCHER_RAY_RAY_RUN_H_
