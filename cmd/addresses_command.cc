@@ -2,11 +2,8 @@
 // `hvdray get-head-ip FILE` and `hvdray get-worker-ips FILE`: addresses for scripts.
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "cmd/cluster_access.h"
-#include "cmd/commands.h"
-#include "cmd/ray_passthrough.h"
+#include "cmd/on_cluster.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/plan/cluster_nodes.h"
 
@@ -29,17 +26,12 @@ Result<std::string> WorkersText(const ClusterAccess& access) {
 using TextFn = Result<std::string>(const ClusterAccess&);
 
 int PrintAs(std::string_view name, const CommandLine& line, TextFn* text_of) {
-  CommandRequest request;
-  if (const auto code = ResolveCommandLine(name, line, &request)) return *code;
-  Result<ClusterAccess> access = OpenClusterFile(name, request);
-  if (!access.ok()) return Fail(name, access.status());
-  if (const auto code = PassToRay(name, request, access->file)) return *code;
-  // Not FindNodes(): nobody logs in.
-  Result<ClusterNodes> nodes = FindClusterNodes(name, access->path, access->file);
-  if (!nodes.ok()) return FailOn(*access, nodes.status());
-  access->nodes = std::move(nodes).value();
-  const Result<std::string> text = text_of(*access);
-  return text.ok() ? PrintOut(name, *text) : FailOn(*access, text.status());
+  return OnCluster(name, line, [&](ClusterAccess& access, const CommandRequest&) -> Result<int> {
+    // Not FindNodes(): nobody logs in.
+    HVDRAY_ASSIGN_OR_RETURN(access.nodes, FindClusterNodes(name, access.path, access.file));
+    HVDRAY_ASSIGN_OR_RETURN(const std::string text, text_of(access));
+    return PrintOut(name, text);
+  });
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "cluster/access/ray_passthrough.h"
 #include "cmd/commands.h"
-#include "cmd/ray_passthrough.h"
 #include "launcher/cluster/down_cluster.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/plan/cluster_file.h"

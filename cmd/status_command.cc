@@ -8,34 +8,27 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/access/cluster_look.h"
 #include "cluster/ray/dashboard_client.h"
 #include "cluster/ray/ray_report.h"
-#include "cmd/cluster_look.h"
-#include "cmd/commands.h"
+#include "cmd/on_cluster.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 namespace {
 
-int StatusOfFile(const CommandRequest& request) {
-  if (const RawOption* other = SaidCluster(request)) {
-    return Fail("status", {ErrorCode::kUsage, fmt::format("{} is not allowed with {}", other->label,
-                                                          request.arguments.front())});
-  }
-  Result<ClusterAccess> access = OpenClusterFile("status", request);
-  if (!access.ok()) return Fail("status", access.status());
-  const Result<ClusterView> view = ClusterLook(std::move(access).value()).Look();
-  if (!view.ok()) return Fail("status", view.status());
+Result<int> StatusOfFile(ClusterAccess& access, const CommandRequest& request) {
+  HVDRAY_ASSIGN_OR_RETURN(const ClusterView view, ClusterLook(access).Look());
   std::string text;
   if (request.Has(OptionId::kJson)) {
-    text = ClusterViewJson(*view, /*indent=*/2) + "\n";
+    text = ClusterViewJson(view, /*indent=*/2) + "\n";
   } else {
-    for (const std::string& line : ClusterViewLines(*view)) text += line + "\n";
+    for (const std::string& line : ClusterViewLines(view)) text += line + "\n";
   }
   const int code = PrintOut("status", text);
-  if (code != 0 || view->ray_status.ok()) return code;
-  return Fail("status", view->ray_status);
+  if (code != 0 || view.ray_status.ok()) return code;
+  return view.ray_status;
 }
 
 Result<std::string> StatusOfJob(CommandRequest& request) {
@@ -61,7 +54,7 @@ int StatusCommand(const CommandLine& line) {
   CommandRequest request;
   if (const auto code = ResolveCommandLine("status", line, &request)) return *code;
   if (!request.arguments.empty()) {
-    if (IsClusterFile(request.arguments.front())) return StatusOfFile(request);
+    if (IsClusterFile(request.arguments.front())) return OnFile("status", request, &StatusOfFile);
     const Result<std::string> text = StatusOfJob(request);
     return text.ok() ? PrintOut("status", *text) : Fail("status", text.status());
   }

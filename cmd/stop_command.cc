@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "cmd/cluster_access.h"
-#include "cmd/commands.h"
+#include "cmd/on_cluster.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/ray_access.h"
 #include "launcher/ray/ray_stop.h"
@@ -54,14 +53,7 @@ int StopCommand(const CommandLine& line) {
     const Result<int> code = StopOnRay(request);
     return code.ok() ? *code : Fail("stop", code.status());
   }
-  if (const RawOption* other = SaidCluster(request)) {
-    return Fail("stop", {ErrorCode::kUsage, fmt::format("{} is not allowed with {}", other->label,
-                                                        request.arguments.front())});
-  }
-  Result<ClusterAccess> access = OpenClusterFile("stop", request);
-  if (!access.ok()) return Fail("stop", access.status());
-  const Result<int> code = StopOnFile(*access, request);
-  return code.ok() ? *code : FailOn(*access, code.status());
+  return OnFile("stop", request, &StopOnFile);
 }
 
 }  // namespace hvdray

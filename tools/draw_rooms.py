@@ -12,7 +12,7 @@ from rooms import ARROWS, ROOT, WHAT_IT_IS, arrows
 
 PICTURE = ROOT / "docs/rooms.svg"
 # Rows from the top, each from left to right; "" is a gap.
-ROWS = (("", "cmd", ""), ("", "launcher/ray", ""), ("", "", "launcher/cluster"), ("", "launcher/plan", ""), ("", "launcher/engine", ""),
+ROWS = (("", "cmd", ""), ("", "cluster/access", ""), ("", "launcher/ray", ""), ("", "", "launcher/cluster"), ("", "launcher/plan", ""), ("", "launcher/engine", ""),
         ("", "launcher/report", ""), ("", "launcher/driver", ""), ("", "launcher/job", "agent"),
         ("collective/bench", "cluster/ssh", "cluster/ray", "cluster/provider", "wire"),
         ("collective", "cluster", "rendezvous"), ("", "base", ""))

@@ -32,9 +32,11 @@ ARROWS = {
                          "cluster/ssh", "cluster/ray", "cluster/provider", "cluster", "base"),
     "launcher/ray": ("launcher/cluster", "launcher/plan", "launcher/engine", "launcher/report", "launcher/job", "agent",
                      "wire", "cluster/ray", "cluster", "base"),
-    "cmd": ("launcher/cluster", "launcher/ray", "launcher/plan", "launcher/engine", "launcher/report", "launcher/driver", "launcher/job",
-            "agent", "cluster/ray", "cluster/provider", "cluster", "collective/bench", "collective",
-            "rendezvous", "base"),
+    "cluster/access": ("launcher/ray", "launcher/cluster", "launcher/plan", "launcher/engine", "launcher/report",
+                       "launcher/job", "cluster/ray", "cluster/provider", "cluster", "rendezvous", "base"),
+    "cmd": ("cluster/access", "launcher/ray", "launcher/cluster", "launcher/plan", "launcher/engine", "launcher/report",
+            "launcher/driver", "launcher/job", "agent", "cluster/ray", "collective/bench", "collective", "rendezvous",
+            "base"),
 }
 
 WHAT_IT_IS = {
@@ -55,6 +57,7 @@ WHAT_IT_IS = {
     "launcher/plan": "where hosts come from, how each is reached",
     "launcher/ray": "jobs on Ray",
     "launcher/cluster": "clusters up and down",
+    "cluster/access": "exec, rsync, logs, status of a cluster",
     "cmd": "a file per command",
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/port_forwarder.h"
+#include "cluster/access/port_forwarder.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // --start and --stop of the commands on a cluster: `hvdray up` before, `hvdray down` after.
-#ifndef HVDRAY_CMD_CLUSTER_LIFE_H_
-#define HVDRAY_CMD_CLUSTER_LIFE_H_
+#ifndef HVDRAY_CLUSTER_ACCESS_CLUSTER_LIFE_H_
+#define HVDRAY_CLUSTER_ACCESS_CLUSTER_LIFE_H_
 
 #include <functional>
 
 #include "base/result.h"
-#include "cmd/cluster_access.h"
+#include "cluster/access/cluster_access.h"
 
 namespace hvdray {
 
@@ -21,4 +21,4 @@ Result<int> RunWithCluster(const ClusterAccess& access, const CommandRequest& re
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_CLUSTER_LIFE_H_
+#endif  // HVDRAY_CLUSTER_ACCESS_CLUSTER_LIFE_H_

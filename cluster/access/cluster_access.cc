@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cluster_access.h"
+#include "cluster/access/cluster_access.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -282,10 +282,6 @@ Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link) {
     ray.timeout = *access.spec.timeout;
   }
   return ray;
-}
-
-int FailOn(const ClusterAccess& access, const Status& status) {
-  return Fail(access.command, status);
 }
 
 }  // namespace hvdray

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at the cluster of a cluster file: for `status FILE` and `monitor FILE`.
-#ifndef HVDRAY_CMD_CLUSTER_LOOK_H_
-#define HVDRAY_CMD_CLUSTER_LOOK_H_
+#ifndef HVDRAY_CLUSTER_ACCESS_CLUSTER_LOOK_H_
+#define HVDRAY_CLUSTER_ACCESS_CLUSTER_LOOK_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/result.h"
+#include "cluster/access/cluster_access.h"
 #include "cluster/ray/ray_report.h"
-#include "cmd/cluster_access.h"
 
 namespace hvdray {
 
@@ -39,4 +39,4 @@ int64_t WallMs();
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_CLUSTER_LOOK_H_
+#endif  // HVDRAY_CLUSTER_ACCESS_CLUSTER_LOOK_H_

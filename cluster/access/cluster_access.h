@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cluster file given to a command, and the way to the machines of a cluster that runs already.
-#ifndef HVDRAY_CMD_CLUSTER_ACCESS_H_
-#define HVDRAY_CMD_CLUSTER_ACCESS_H_
+#ifndef HVDRAY_CLUSTER_ACCESS_CLUSTER_ACCESS_H_
+#define HVDRAY_CLUSTER_ACCESS_CLUSTER_ACCESS_H_
 
 #include <optional>
 #include <string>
@@ -99,9 +99,6 @@ Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link);
 /// Whether `node` is reached without SSH.
 bool IsHere(const ClusterAccess& access, const ClusterNode& node);
 
-/// Prints the error as that of the command and returns its exit code.
-int FailOn(const ClusterAccess& access, const Status& status);
-
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_CLUSTER_ACCESS_H_
+#endif  // HVDRAY_CLUSTER_ACCESS_CLUSTER_ACCESS_H_

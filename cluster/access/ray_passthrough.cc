@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/ray_passthrough.h"
+#include "cluster/access/ray_passthrough.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

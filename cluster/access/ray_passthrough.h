@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clusters of providers that only Ray knows: the real `ray` command does what was asked of ours.
-#ifndef HVDRAY_CMD_RAY_PASSTHROUGH_H_
-#define HVDRAY_CMD_RAY_PASSTHROUGH_H_
+#ifndef HVDRAY_CLUSTER_ACCESS_RAY_PASSTHROUGH_H_
+#define HVDRAY_CLUSTER_ACCESS_RAY_PASSTHROUGH_H_
 
 #include <optional>
 #include <string>
@@ -31,4 +31,4 @@ std::optional<int> PassToRay(std::string_view command, const CommandRequest& req
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_RAY_PASSTHROUGH_H_
+#endif  // HVDRAY_CLUSTER_ACCESS_RAY_PASSTHROUGH_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ray's words for what was said in ours.
-#include "cmd/ray_passthrough.h"
+#include "cluster/access/ray_passthrough.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cluster_life.h"
+#include "cluster/access/cluster_life.h"
 
 #include <fmt/format.h>
 
@@ -67,7 +67,7 @@ Result<int> RunWithCluster(const ClusterAccess& access, const CommandRequest& re
   if (*code == 0) code = body();
   if (!request.Has(OptionId::kStop)) return code;
   // Before down's own words, which may be many.
-  if (!code.ok()) code = FailOn(access, code.status());
+  if (!code.ok()) code = Fail(access.command, code.status());
   const Result<int> down = RunOurs("down", access, request);
   if (down.ok() && *down == 0) return code;
   Tell(LogLevel::kError, fmt::format("hvdray {}", access.command),

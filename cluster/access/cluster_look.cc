@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cluster_look.h"
+#include "cluster/access/cluster_look.h"
 
 #include <chrono>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port of this machine's loopback that leads to a Unix socket, for programs that know ports only,
 // such as browsers. Any user can connect to a port, so each connection's user is checked.
-#ifndef HVDRAY_CMD_PORT_FORWARDER_H_
-#define HVDRAY_CMD_PORT_FORWARDER_H_
+#ifndef HVDRAY_CLUSTER_ACCESS_PORT_FORWARDER_H_
+#define HVDRAY_CLUSTER_ACCESS_PORT_FORWARDER_H_
 
 #include <cstdint>
 #include <list>
@@ -50,4 +50,4 @@ class PortForwarder {
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_CMD_PORT_FORWARDER_H_
+#endif  // HVDRAY_CLUSTER_ACCESS_PORT_FORWARDER_H_
