@@ -2,10 +2,12 @@
 #include "base/report_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -55,6 +57,17 @@ std::string FileBehind(const std::string& path) {
   const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
   if (error || (fs::exists(real, error) && !fs::is_regular_file(real, error))) return {};
   return real.string();
+}
+
+Status OutputLost(std::string_view where, int error) {
+  if (error == EPIPE)
+    return {ErrorCode::kReaderGone, fmt::format("the reader of {} went away", where)};
+  if (error == EBADF) {
+    return {ErrorCode::kOutputLost, fmt::format("write to {}: it is closed", where),
+            "send it to a file, or to /dev/null if nobody needs it"};
+  }
+  return {ErrorCode::kOutputLost, fmt::format("write to {}: {}", where, ::strerror(error)),
+          "free space there, or send it elsewhere"};
 }
 
 }  // namespace hvdray

@@ -20,6 +20,10 @@ Status CheckReportPath(const std::string& path, std::string_view flag);
 /// Errors: kOutputLost; kReaderGone if nobody reads what `path` names, such as /dev/stdout.
 Status WriteReportFile(const std::string& path, std::string_view flag, std::string_view text);
 
+/// Why a write to `where` ("stdout") has failed, from its errno: kReaderGone, or kOutputLost with a
+/// hint. Pure.
+Status OutputLost(std::string_view where, int error);
+
 /// The file that a report at `path` would replace, without links: two options may not name the
 /// same. Empty for what takes several writers (a terminal, /dev/null) and for an empty path.
 std::string FileBehind(const std::string& path);

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
+#include "base/report_file.h"
 #include "base/signals.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"

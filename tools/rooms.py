@@ -35,7 +35,7 @@ ARROWS = {
     "cluster/access": ("launcher/ray", "launcher/cluster", "launcher/plan", "launcher/engine", "launcher/report",
                        "launcher/job", "cluster/ray", "cluster/provider", "cluster", "rendezvous", "base"),
     "cmd": ("cluster/access", "launcher/ray", "launcher/cluster", "launcher/plan", "launcher/engine", "launcher/report",
-            "launcher/driver", "launcher/job", "agent", "cluster/ray", "collective/bench", "collective", "rendezvous",
+            "launcher/driver", "launcher/job", "agent", "cluster/ray", "collective/bench", "rendezvous",
             "base"),
 }
 

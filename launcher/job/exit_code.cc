@@ -5,11 +5,11 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "base/log.h"
+#include "base/report_file.h"
 
 namespace hvdray {
 
@@ -63,17 +63,6 @@ Status WithItsDirectory(const Status& status) {
 int Fail(std::string_view command, const Status& status) {
   Tell(LogLevel::kError, fmt::format("hvdray {}", command), WithItsDirectory(status).ToString());
   return ExitCodeOf(status);
-}
-
-Status OutputLost(std::string_view where, int error) {
-  if (error == EPIPE)
-    return {ErrorCode::kReaderGone, fmt::format("the reader of {} went away", where)};
-  if (error == EBADF) {
-    return {ErrorCode::kOutputLost, fmt::format("write to {}: it is closed", where),
-            "send it to a file, or to /dev/null if nobody needs it"};
-  }
-  return {ErrorCode::kOutputLost, fmt::format("write to {}: {}", where, ::strerror(error)),
-          "free space there, or send it elsewhere"};
 }
 
 int PrintOut(std::string_view command, const std::string& text, int exit_code) {

@@ -21,10 +21,6 @@ int ExitCodeOf(const Status& status);
 /// Prints "hvdray COMMAND: message [HVD-Ennnn]" and the hint to stderr and returns ExitCodeOf().
 int Fail(std::string_view command, const Status& status);
 
-/// Why a write to `where` ("stdout") has failed, from its errno: kReaderGone, or kOutputLost with a
-/// hint. Pure.
-Status OutputLost(std::string_view where, int error);
-
 /// Writes `text` to stdout and returns `exit_code`. If nobody reads it: the code of kReaderGone. If
 /// it cannot be written whole: Fail() with kOutputLost.
 int PrintOut(std::string_view command, const std::string& text, int exit_code = 0);

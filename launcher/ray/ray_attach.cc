@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/report_file.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/ray/job_package.h"

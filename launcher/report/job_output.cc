@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "base/report_file.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/report/console.h"
 #include "launcher/report/output_directory.h"
