@@ -10,9 +10,8 @@
 #include "base/user_home.h"
 #include "cmd/commands.h"
 #include "launcher/engine/driver_policies.h"
-#include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/job_console.h"
+#include "launcher/engine/open_job.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
@@ -47,7 +46,7 @@ int LaunchFixed(LaunchPlan plan, CalledAs name) {
   Result<std::unique_ptr<HostAccess>> access =
       HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
   if (!access.ok()) return Fail("run", access.status());
-  Result<std::unique_ptr<Launcher>> launcher = OpenFixed(**loop, **access, trace, std::move(plan));
+  Result<std::unique_ptr<Launcher>> launcher = OpenJob(**loop, {**access}, trace, std::move(plan));
   if (!launcher.ok()) return Fail("run", launcher.status());
   return RunToEnd(**launcher, spec, name, environment, trace);
 }
@@ -55,8 +54,10 @@ int LaunchFixed(LaunchPlan plan, CalledAs name) {
 int LaunchElastic(LaunchPlan plan, CalledAs name) {
   const JobSpec spec = plan.spec;
   const Environment environment = plan.environment;
-  const ElasticPolicy policy = ElasticPolicyOf(spec, plan.began_wall);
-  if (const Status status = CheckElasticPolicy(policy); !status.ok()) return Fail("run", status);
+  if (const Status status = CheckElasticPolicy(ElasticPolicyOf(spec, plan.began_wall));
+      !status.ok()) {
+    return Fail("run", status);
+  }
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("run", loop.status());
   Result<std::unique_ptr<HostAccess>> access =
@@ -70,7 +71,7 @@ int LaunchElastic(LaunchPlan plan, CalledAs name) {
   if (!source.ok()) return Fail("run", source.status());
   Trace trace = BeginTrace(plan, /*hosts=*/{});
   Result<std::unique_ptr<Launcher>> launcher =
-      OpenElastic(**loop, **access, **access, **source, trace, std::move(plan), policy);
+      OpenJob(**loop, {**access, &**access, &**source}, trace, std::move(plan));
   if (!launcher.ok()) return Fail("run", launcher.status());
   running = launcher->get();
   return RunToEnd(**launcher, spec, name, environment, trace);

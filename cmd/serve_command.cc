@@ -18,10 +18,8 @@
 #include "base/user_home.h"
 #include "cmd/commands.h"
 #include "launcher/engine/driver_policies.h"
-#include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/job_console.h"
-#include "launcher/engine/serve_session.h"
+#include "launcher/engine/open_job.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
@@ -73,7 +71,6 @@ int ServeToEnd(Launcher& launcher, const JobSpec& spec, const Environment& envir
 int ServeElastic(LaunchPlan plan, ServeOptions options) {
   const JobSpec spec = plan.spec;
   const Environment environment = plan.environment;
-  const ElasticPolicy policy = ElasticPolicyOf(spec, plan.began_wall);
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   if (!loop.ok()) return Fail("serve", loop.status());
   Result<std::unique_ptr<HostAccess>> access =
@@ -93,8 +90,8 @@ int ServeElastic(LaunchPlan plan, ServeOptions options) {
   HostSource& source = found != nullptr ? *found : told;
   Trace trace = BeginTrace(plan, /*hosts=*/{});
   Result<std::unique_ptr<Launcher>> launcher =
-      OpenElasticServe(**loop, **access, **access, source, found != nullptr ? nullptr : &told,
-                       trace, std::move(plan), policy, std::move(options));
+      OpenJob(**loop, {**access, &**access, &source, found != nullptr ? nullptr : &told}, trace,
+              std::move(plan), std::move(options));
   if (!launcher.ok()) return Fail("serve", launcher.status());
   running = launcher->get();
   return ServeToEnd(**launcher, spec, environment, trace);
@@ -110,7 +107,7 @@ int ServeFixed(LaunchPlan plan, ServeOptions options) {
       HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
   if (!access.ok()) return Fail("serve", access.status());
   Result<std::unique_ptr<Launcher>> launcher =
-      OpenServe(**loop, **access, trace, std::move(plan), std::move(options));
+      OpenJob(**loop, {**access}, trace, std::move(plan), std::move(options));
   if (!launcher.ok()) return Fail("serve", launcher.status());
   return ServeToEnd(**launcher, spec, environment, trace);
 }
@@ -201,7 +198,7 @@ class RayServe {
     Transport& transport = slots_.Start(plan_);
     plan_.place.held_up = [this] { return slots_.HeldUp(); };
     Trace trace = BeginTrace(plan_, NamesOf(plan_.hosts));
-    return RunToEnd(trace, OpenServe(loop_, transport, trace, plan_, std::move(options_)));
+    return RunToEnd(trace, OpenJob(loop_, {transport}, trace, plan_, std::move(options_)));
   }
 
   int RunElastic() {
@@ -210,7 +207,7 @@ class RayServe {
     handlers.on_leaving = [this](const std::string& host, Duration in) {
       if (running_ != nullptr) running_->HostLeaves(host, in);
     };
-    const RaySlots::Offered offered = slots_.Offer(std::move(handlers), plan_.spread);
+    JobReach reach = slots_.Offer(std::move(handlers), plan_.spread);
     ToldHosts told(loop_);
     if (*spec_.are_hosts_told) {
       slots_.Limit({});
@@ -220,10 +217,8 @@ class RayServe {
         return Refuse(started);
     }
     Trace trace = BeginTrace(plan_, /*hosts=*/{});
-    return RunToEnd(
-        trace, OpenElasticServe(loop_, offered.transport, offered.reach, offered.source,
-                                *spec_.are_hosts_told ? &told : nullptr, trace, plan_,
-                                ElasticPolicyOf(spec_, plan_.began_wall), std::move(options_)));
+    if (*spec_.are_hosts_told) reach.told = &told;
+    return RunToEnd(trace, OpenJob(loop_, reach, trace, plan_, std::move(options_)));
   }
 
   int RunToEnd(Trace& trace, const Result<std::unique_ptr<Launcher>>& launcher) {

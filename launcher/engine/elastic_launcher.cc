@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "launcher/driver/elastic_driver.h"
 #include "launcher/engine/driver_loop.h"
+#include "launcher/engine/driver_policies.h"
 #include "launcher/engine/elastic_agents.h"
 #include "launcher/engine/elastic_observers.h"
 #include "launcher/engine/generation_start.h"
@@ -37,14 +38,18 @@ KvBridge::Hold HoldOf(const ElasticPolicy& policy) {
 
 class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
  public:
-  ElasticLauncher(Loop& loop, Transport& transport, ElasticHosts& hosts, HostSource& source,
-                  Trace& trace, LaunchPlan plan, ElasticPolicy policy)
+  ElasticLauncher(Loop& loop, const JobReach& reach, Trace& trace, LaunchPlan plan)
       : JobLauncher(loop, trace, std::move(plan), "worker"),
-        source_(source),
-        policy_(policy),
-        agents_(loop, transport, hosts, plan_, *this),
-        kv_(agents_.agents(), HoldOf(policy), MakeKvHandlers()),
+        source_(*reach.source),
+        told_(reach.told),
+        policy_(ElasticPolicyOf(plan_.spec, plan_.began_wall)),
+        agents_(loop, reach.transport, *reach.hosts, plan_, *this),
+        kv_(agents_.agents(), HoldOf(policy_), MakeKvHandlers()),
         observers_(loop, trace) {}
+
+  Status Open(std::optional<ServeOptions> client) override {
+    return client ? OpenServe(std::move(*client)) : OpenRun();
+  }
 
   /// For the job of `hvdray run`.
   Status OpenRun() {
@@ -55,14 +60,14 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   }
 
   /// For the job of a client.
-  Status OpenServe(ServeOptions options, ToldHosts* told) {
+  Status OpenServe(ServeOptions options) {
     ServeSession::Gangs gangs = CommonRequests();
     gangs.start = [this](const control::Start& start) { return StartJob(start); };
     gangs.put = [this](const wire::ObjectPiece& piece) { agents_.PutObject(piece); };
     gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
       return agents_.MapObject(object, memory);
     };
-    gangs.hosts = [this, told](const control::Hosts& hosts) { return TakeHosts(told, hosts); };
+    gangs.hosts = [this](const control::Hosts& hosts) { return TakeHosts(hosts); };
     gangs.notify = [this](int worker, int64_t timestamp) {
       return NotifyFor(static_cast<WorkerId>(worker), timestamp);
     };
@@ -197,8 +202,8 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     kv_.Open();
   }
 
-  Status TakeHosts(ToldHosts* told, const control::Hosts& hosts) {
-    if (told == nullptr) {
+  Status TakeHosts(const control::Hosts& hosts) {
+    if (told_ == nullptr) {
       return {ErrorCode::kUsage, "the hosts do not come from the client", "--host-source control"};
     }
     std::string lines;
@@ -208,7 +213,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
         std::vector<HostSlots> found,
         ParseDiscoveredHosts(lines, *plan_.spec.slots_per_host, &warning, HostFinder::kClient));
     if (!warning.empty()) Log(LogLevel::kWarning, "serve", "{}", warning);
-    if (told->Tell(std::move(found), hosts.is_final)) return {};
+    if (told_->Tell(std::move(found), hosts.is_final)) return {};
     return {ErrorCode::kUsage, "the last list of hosts was final"};
   }
 
@@ -554,6 +559,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   }
 
   HostSource& source_;
+  ToldHosts* const told_;  // null: the source is another one
   const ElasticPolicy policy_;
   ElasticAgents agents_;
   KvBridge kv_;
@@ -577,23 +583,9 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
 
 }  // namespace
 
-Result<std::unique_ptr<Launcher>> OpenElastic(Loop& loop, Transport& transport, ElasticHosts& hosts,
-                                              HostSource& source, Trace& trace, LaunchPlan plan,
-                                              ElasticPolicy policy) {
-  auto launcher = std::make_unique<ElasticLauncher>(loop, transport, hosts, source, trace,
-                                                    std::move(plan), policy);
-  HVDRAY_RETURN_IF_ERROR(launcher->OpenRun());
-  return std::unique_ptr<Launcher>(std::move(launcher));
-}
-
-Result<std::unique_ptr<Launcher>> OpenElasticServe(Loop& loop, Transport& transport,
-                                                   ElasticHosts& hosts, HostSource& source,
-                                                   ToldHosts* told, Trace& trace, LaunchPlan plan,
-                                                   ElasticPolicy policy, ServeOptions options) {
-  auto launcher = std::make_unique<ElasticLauncher>(loop, transport, hosts, source, trace,
-                                                    std::move(plan), policy);
-  HVDRAY_RETURN_IF_ERROR(launcher->OpenServe(std::move(options), told));
-  return std::unique_ptr<Launcher>(std::move(launcher));
+std::unique_ptr<JobLauncher> MakeElasticLauncher(Loop& loop, const JobReach& reach, Trace& trace,
+                                                 LaunchPlan plan) {
+  return std::make_unique<ElasticLauncher>(loop, reach, trace, std::move(plan));
 }
 
 }  // namespace hvdray

@@ -55,6 +55,11 @@ class FixedLauncher final : public JobLauncher,
     progress_.np = static_cast<int>(plan_.ranks.size());
   }
 
+  Status Open(std::optional<ServeOptions> client) override {
+    return client ? OpenServe(std::move(*client)) : OpenRun();
+  }
+
+ private:
   /// For the one gang of `hvdray run`.
   Status OpenRun() {
     gang_ = std::make_unique<Gang>(*this, GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
@@ -84,7 +89,6 @@ class FixedLauncher final : public JobLauncher,
     return OpenFiles();
   }
 
- private:
   /// One gang, and the way to its driver.
   struct Gang {
     Gang(FixedLauncher& owner, GangPolicy policy, std::vector<RankInfo> places, TimePoint began)
@@ -549,18 +553,9 @@ class FixedLauncher final : public JobLauncher,
 
 }  // namespace
 
-Result<std::unique_ptr<Launcher>> OpenFixed(Loop& loop, Transport& transport, Trace& trace,
-                                            LaunchPlan plan) {
-  auto launcher = std::make_unique<FixedLauncher>(loop, transport, trace, std::move(plan));
-  HVDRAY_RETURN_IF_ERROR(launcher->OpenRun());
-  return std::unique_ptr<Launcher>(std::move(launcher));
-}
-
-Result<std::unique_ptr<Launcher>> OpenServe(Loop& loop, Transport& transport, Trace& trace,
-                                            LaunchPlan plan, ServeOptions options) {
-  auto launcher = std::make_unique<FixedLauncher>(loop, transport, trace, std::move(plan));
-  HVDRAY_RETURN_IF_ERROR(launcher->OpenServe(std::move(options)));
-  return std::unique_ptr<Launcher>(std::move(launcher));
+std::unique_ptr<JobLauncher> MakeFixedLauncher(Loop& loop, Transport& transport, Trace& trace,
+                                               LaunchPlan plan) {
+  return std::make_unique<FixedLauncher>(loop, transport, trace, std::move(plan));
 }
 
 }  // namespace hvdray

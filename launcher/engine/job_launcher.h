@@ -39,6 +39,8 @@ namespace hvdray {
 /// the loop's.
 class JobLauncher : public Launcher {
  public:
+  /// See OpenJob().
+  virtual Status Open(std::optional<ServeOptions> client) = 0;
   JobReport Run() final;
   void StopBy(int signo) final { console_->OnStopSignal(signo); }
   void Say(std::string_view line) final;

@@ -62,8 +62,8 @@ struct LaunchPlan {
   PlanPlace place;  ///< Set for a job whose driver runs inside a cluster.
 };
 
-/// One job, ready to run: of fixed size (fixed_launcher.h), or elastic (elastic_launcher.h). Owns
-/// driver, agents, store and output. Threads: the loop's.
+/// One job, ready to run; made by OpenJob(). Owns driver, agents, store and output. Threads: the
+/// loop's.
 class Launcher {
  public:
   virtual ~Launcher() = default;

@@ -16,7 +16,7 @@
 #include "cluster/command_shell.h"
 #include "cluster/remote_transport.h"
 #include "cluster/this_machine.h"
-#include "launcher/engine/elastic_launcher.h"
+#include "launcher/engine/elastic_hosts.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/nic_select.h"
 #include "launcher/job/placement.h"

@@ -27,10 +27,8 @@
 #include "cluster/ray/group_wait.h"
 #include "cluster/transport.h"
 #include "launcher/engine/driver_policies.h"
-#include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/job_console.h"
-#include "launcher/engine/serve_session.h"
+#include "launcher/engine/open_job.h"
 #include "launcher/ray/ray_launch_log.h"
 #include "launcher/ray/ray_slots.h"
 #include "launcher/ray/recorded_client.h"
@@ -124,9 +122,9 @@ class RayLaunchRun {
 
   /// The job is one gang of a client that has said all beforehand.
   bool has_client() const { return has_client_; }
-  /// The session's end of the connection to that client, which speaks from now on. Once. Errors:
-  /// kOutOfResources, kSystem.
-  Result<ServeOptions> Connect();
+  /// OpenJob() for that client, which speaks from now on, or for a job without one. Once with a
+  /// client. Errors: also kOutOfResources, kSystem.
+  Result<std::unique_ptr<Launcher>> Open(const JobReach& reach, Trace& trace, LaunchPlan plan);
 
   /// The plan with hosts and ranks. Errors: those of PlaceStatic().
   Result<LaunchPlan> PlanFor(const RayPlacement& placement);
@@ -173,7 +171,9 @@ RayLaunchRun::RayLaunchRun(Loop& loop, RayJobFile job, UniqueFd control, TimePoi
       control_(std::move(control)),
       has_client_(control_.is_valid()) {}
 
-Result<ServeOptions> RayLaunchRun::Connect() {
+Result<std::unique_ptr<Launcher>> RayLaunchRun::Open(const JobReach& reach, Trace& trace,
+                                                     LaunchPlan plan) {
+  if (!has_client_) return OpenJob(loop_, reach, trace, std::move(plan));
   HVDRAY_ASSIGN_OR_RETURN(auto sockets, MakeSocketPair());
   RecordedClient::Handlers handlers;
   handlers.on_message = [this](ByteView message) { return log_.Control(message); };
@@ -190,7 +190,7 @@ Result<ServeOptions> RayLaunchRun::Connect() {
   options.grace = *spec_.grace;
   options.job_id = job_.job_id;
   options.build = job_.build;
-  return options;
+  return OpenJob(loop_, reach, trace, std::move(plan), std::move(options));
 }
 
 Status RayLaunchRun::Open(const std::string& logs) {
@@ -253,11 +253,7 @@ std::optional<int> RayLaunchRun::Launch(LaunchPlan plan, Transport& transport,
   Trace trace(began_, NamesOf(plan.hosts), !spec_.trace_file->empty());
   trace.Begin("reserve", reserve_began);
   trace.End("reserve", loop_.Now());
-  Result<std::unique_ptr<Launcher>> launcher = [&]() -> Result<std::unique_ptr<Launcher>> {
-    if (!has_client_) return OpenFixed(loop_, transport, trace, std::move(plan));
-    HVDRAY_ASSIGN_OR_RETURN(ServeOptions options, Connect());
-    return OpenServe(loop_, transport, trace, std::move(plan), std::move(options));
-  }();
+  Result<std::unique_ptr<Launcher>> launcher = Open({transport}, trace, std::move(plan));
   if (!launcher.ok()) {
     GiveUp(launcher.status(), kHvdrayFailed);
     return EndEarly();
@@ -399,8 +395,8 @@ int RayLaunch::RunStatic() {
 
 int RayLaunch::RunElastic() {
   LaunchPlan plan = run_.PlanWithoutHosts();
-  const ElasticPolicy policy = ElasticPolicyOf(run_.spec(), run_.began_wall());
-  if (Status status = CheckElasticPolicy(policy); !status.ok()) return Fail(std::move(status));
+  Status status = CheckElasticPolicy(ElasticPolicyOf(run_.spec(), run_.began_wall()));
+  if (!status.ok()) return Fail(std::move(status));
   Launcher* running = nullptr;
   RaySlots::RayHostHandlers handlers;
   handlers.say = [this, &running](std::string_view line) {
@@ -410,17 +406,9 @@ int RayLaunch::RunElastic() {
   handlers.on_leaving = [&running](const std::string& host, Duration in) {
     if (running != nullptr) running->HostLeaves(host, in);
   };
-  const RaySlots::Offered offered = slots_.Offer(std::move(handlers), plan.spread);
+  const JobReach reach = slots_.Offer(std::move(handlers), plan.spread);
   Trace trace(run_.began(), {}, !run_.spec().trace_file->empty());
-  Result<std::unique_ptr<Launcher>> launcher = [&]() -> Result<std::unique_ptr<Launcher>> {
-    if (!run_.has_client()) {
-      return OpenElastic(run_.loop(), offered.transport, offered.reach, offered.source, trace,
-                         std::move(plan), policy);
-    }
-    HVDRAY_ASSIGN_OR_RETURN(ServeOptions options, run_.Connect());
-    return OpenElasticServe(run_.loop(), offered.transport, offered.reach, offered.source,
-                            /*told=*/nullptr, trace, std::move(plan), policy, std::move(options));
-  }();
+  Result<std::unique_ptr<Launcher>> launcher = run_.Open(reach, trace, std::move(plan));
   if (!launcher.ok()) return Fail(launcher.status());
   running = launcher->get();
   run_.OnStop([running](int signo) { running->StopBy(signo); });

@@ -334,7 +334,7 @@ Result<RayPlacement> RaySlots::ReserveAgain(const Status& why) {
 
 // ---- hosts of an elastic job
 
-RaySlots::Offered RaySlots::Offer(RayHostHandlers handlers, HostSpread spread) {
+JobReach RaySlots::Offer(RayHostHandlers handlers, HostSpread spread) {
   RayTransportOptions transport = TransportOptions(spread, /*host_count=*/1);
   transport.on_endpoint = [this](const std::string& host, bool is_live) {
     hosts_->OnEndpoint(host, is_live);
@@ -354,7 +354,7 @@ RaySlots::Offered RaySlots::Offer(RayHostHandlers handlers, HostSpread spread) {
   hosts_ = std::make_unique<RayHosts>(loop_, *broker_, *transport_, std::move(options));
   reach_ = std::make_unique<Reach>(*hosts_, hello_.node_ip);
   if (nodes_) hosts_->OnNodes(*nodes_);
-  return {*transport_, *reach_, *hosts_};
+  return {*transport_, reach_.get(), hosts_.get()};
 }
 
 // ---- plans

@@ -19,8 +19,8 @@
 #include "cluster/ray/ray_broker.h"
 #include "cluster/ray/ray_hosts.h"
 #include "cluster/ray/ray_transport.h"
-#include "launcher/engine/elastic_launcher.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/engine/open_job.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/report/job_report.h"
 
@@ -53,12 +53,6 @@ class RaySlots {
     std::function<void(std::string_view line)> say;
     std::function<void(const std::string& host, Duration in)> on_leaving;
   };
-  /// What OpenElastic() takes.
-  struct Offered {
-    Transport& transport;
-    ElasticHosts& reach;
-    HostSource& source;
-  };
 
   /// `broker`: the pipe to it. Loop and spec outlive the slots; SIGPIPE must be ignored.
   RaySlots(Loop& loop, const JobSpec& spec, Options options, std::unique_ptr<ByteStream> broker,
@@ -87,7 +81,7 @@ class RaySlots {
   TimePoint start_began() const { return endpoints_began_; }
 
   /// After Join(), for an elastic job; once.
-  Offered Offer(RayHostHandlers handlers, HostSpread spread);
+  JobReach Offer(RayHostHandlers handlers, HostSpread spread);
   /// After Offer(): only these nodes from now on, with at most these slots.
   void Limit(const std::vector<HostSlots>& nodes) { hosts_->Limit(nodes); }
 

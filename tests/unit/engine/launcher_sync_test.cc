@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "launcher/engine/fixed_launcher.h"
+#include "launcher/engine/open_job.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
@@ -77,7 +77,7 @@ class LauncherSyncTest : public testing::Test {
         if (!agent->closed.empty()) transport_.Exit(host, Status());
       }
     });
-    auto launcher = OpenFixed(*loop_, transport_, trace, plan_);
+    auto launcher = OpenJob(*loop_, {transport_}, trace, plan_);
     EXPECT_TRUE(launcher.ok()) << launcher.status().ToString();
     return (*launcher)->Run();
   }

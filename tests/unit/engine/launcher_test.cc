@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "launcher/engine/fixed_launcher.h"
+#include "launcher/engine/open_job.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
@@ -115,7 +115,7 @@ class LauncherTest : public testing::Test {
         if (!agent->closed.empty()) transport_.Exit(host, Status());
       }
     });
-    auto launcher = OpenFixed(*loop_, transport_, trace, plan_);
+    auto launcher = OpenJob(*loop_, {transport_}, trace, plan_);
     EXPECT_TRUE(launcher.ok()) << launcher.status().ToString();
     return (*launcher)->Run();
   }
@@ -383,7 +383,7 @@ TEST_F(LauncherTest, HostThatIsLostDuringTheProbeStartsNothing) {
 TEST_F(LauncherTest, AReportPathThatCannotBeWrittenStartsNothing) {
   plan_.spec.report_file.Set("/nowhere/at/all", "flag --report");
   Trace trace(plan_.began, {"a", "b"}, false);
-  const auto launcher = OpenFixed(*loop_, transport_, trace, plan_);
+  const auto launcher = OpenJob(*loop_, {transport_}, trace, plan_);
   ASSERT_FALSE(launcher.ok());
   EXPECT_EQ(launcher.status().code(), ErrorCode::kFileUnwritable);
 }

@@ -7,8 +7,7 @@
 #include <cerrno>
 
 #include "base/unix_socket.h"
-#include "launcher/engine/fixed_launcher.h"
-#include "launcher/engine/serve_session.h"
+#include "launcher/engine/open_job.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/temp_directory.h"
 
@@ -55,7 +54,7 @@ TEST(ServeClientsTest, AProblemWithAnObjectOfAClientThatHasGoneIsNotItsSuccessor
   options.linger = std::chrono::minutes(10);
   options.job_id = plan.job_id;
   Trace trace(plan.began, {"a"}, false);
-  auto launcher = OpenServe(*loop, transport, trace, plan, std::move(options));
+  auto launcher = OpenJob(*loop, {transport}, trace, plan, std::move(options));
   ASSERT_TRUE(launcher.ok()) << launcher.status().ToString();
 
   UniqueFd client = ConnectTo(directory / "control");

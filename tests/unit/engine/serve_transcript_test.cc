@@ -14,10 +14,8 @@
 
 #include "base/message_stream.h"
 #include "cluster/host_source.h"
-#include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/fixed_launcher.h"
 #include "launcher/engine/generation_start.h"
-#include "launcher/engine/serve_session.h"
+#include "launcher/engine/open_job.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/golden.h"
 
@@ -160,7 +158,7 @@ class ServeTranscriptTest : public testing::Test {
     plan_.ranks = AssignRanks(plan_.hosts, 2, 2).value();
     plan_.spec.np.Set(2, "test");
     Trace trace(plan_.began, {"a"}, false);
-    auto launcher = OpenServe(*loop_, transport_, trace, plan_, std::move(options_));
+    auto launcher = OpenJob(*loop_, {transport_}, trace, plan_, std::move(options_));
     ASSERT_TRUE(launcher.ok()) << launcher.status().ToString();
     Run(**launcher, name);
   }
@@ -171,11 +169,10 @@ class ServeTranscriptTest : public testing::Test {
     plan_.spec.are_hosts_told.Set(true, "test");
     ToldHosts told(*loop_);
     Trace trace(plan_.began, {}, false);
-    ElasticPolicy policy;
-    policy.mode = ElasticMode::kGang;
-    policy.grace = *plan_.spec.grace;
-    auto launcher = OpenElasticServe(*loop_, transport_, hosts, told, &told, trace, plan_, policy,
-                                     std::move(options_));
+    plan_.spec.min_np.Set(1, "test");
+    plan_.spec.elastic_mode.Set(ElasticMode::kGang, "test");
+    auto launcher =
+        OpenJob(*loop_, {transport_, &hosts, &told, &told}, trace, plan_, std::move(options_));
     ASSERT_TRUE(launcher.ok()) << launcher.status().ToString();
     Run(**launcher, name);
   }
