@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray run`: from words to a plan, from the plan to a launcher, from its report to files and an
-// exit code.
-#include <algorithm>
-#include <chrono>
+// `hvdray run`: from words to a plan.
+#include <string>
+#include <utility>
 
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/terminal.h"
 #include "base/user_home.h"
 #include "cmd/commands.h"
-#include "launcher/engine/driver_policies.h"
-#include "launcher/engine/job_console.h"
-#include "launcher/engine/open_job.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/job/plan_text.h"
-#include "launcher/plan/host_access.h"
 #include "launcher/plan/host_sources.h"
 #include "launcher/plan/job_files.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/plan/run_on_hosts.h"
 #include "launcher/ray/ray_access.h"
 #include "launcher/ray/ray_run.h"
 #include "launcher/report/run_ending.h"
@@ -28,54 +22,6 @@ namespace hvdray {
 namespace {
 
 void Warn(const std::string& warning) { Tell(LogLevel::kWarning, "hvdray run", warning); }
-
-int RunToEnd(Launcher& launcher, const JobSpec& spec, CalledAs name, const Environment& environment,
-             Trace& trace) {
-  JobReport report = launcher.Run();
-  EndTerminalQuestions();  // No answer is needed any more.
-  return EndRun(spec, name, environment, trace, std::move(report),
-                [&launcher](std::span<const std::string> lines) { launcher.Print(lines); });
-}
-
-int LaunchFixed(LaunchPlan plan, CalledAs name) {
-  const JobSpec spec = plan.spec;
-  const Environment environment = plan.environment;
-  Trace trace = BeginTrace(plan, NamesOf(plan.hosts));
-  Result<std::unique_ptr<Loop>> loop = Loop::Create();
-  if (!loop.ok()) return Fail("run", loop.status());
-  Result<std::unique_ptr<HostAccess>> access =
-      HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
-  if (!access.ok()) return Fail("run", access.status());
-  Result<std::unique_ptr<Launcher>> launcher = OpenJob(**loop, {**access}, trace, std::move(plan));
-  if (!launcher.ok()) return Fail("run", launcher.status());
-  return RunToEnd(**launcher, spec, name, environment, trace);
-}
-
-int LaunchElastic(LaunchPlan plan, CalledAs name) {
-  const JobSpec spec = plan.spec;
-  const Environment environment = plan.environment;
-  if (const Status status = CheckElasticPolicy(ElasticPolicyOf(spec, plan.began_wall));
-      !status.ok()) {
-    return Fail("run", status);
-  }
-  Result<std::unique_ptr<Loop>> loop = Loop::Create();
-  if (!loop.ok()) return Fail("run", loop.status());
-  Result<std::unique_ptr<HostAccess>> access =
-      HostAccess::OpenElastic(**loop, spec, AgentPath(spec), HostSpread::kOneMachine);
-  if (!access.ok()) return Fail("run", access.status());
-  Launcher* running = nullptr;
-  Result<std::unique_ptr<HostSource>> source =
-      MakeHostSource(**loop, spec, [&running](std::string_view line) {
-        running != nullptr ? running->Say(line) : SayDiscovery(line);
-      });
-  if (!source.ok()) return Fail("run", source.status());
-  Trace trace = BeginTrace(plan, /*hosts=*/{});
-  Result<std::unique_ptr<Launcher>> launcher =
-      OpenJob(**loop, {**access, &**access, &**source}, trace, std::move(plan));
-  if (!launcher.ok()) return Fail("run", launcher.status());
-  running = launcher->get();
-  return RunToEnd(**launcher, spec, name, environment, trace);
-}
 
 int ShowPlan(const LaunchPlan& plan) {
   const PlanFormat format = plan.spec.print_plan->value_or(PlanFormat::kText);
@@ -131,10 +77,11 @@ int RunCommand(const CommandLine& line) {
   if (const Status status = MakePlan(plan, "hvdray run", is_shown); !status.ok())
     return Fail("run", status);
   if (is_shown) return ShowPlan(plan);
-  const CalledAs name = line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray;
-  if (plan.spec.is_elastic()) return LaunchElastic(std::move(plan), name);
-  if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
-  return LaunchFixed(std::move(plan), name);
+  if (!plan.spec.is_elastic()) {
+    if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
+  }
+  return RunOnHosts(line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray,
+                    std::move(plan));
 }
 
 }  // namespace hvdray
