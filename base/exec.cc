@@ -115,6 +115,12 @@ int ReapChild(pid_t pid) {
   return status;
 }
 
+std::string OwnPath() {
+  std::array<char, 4096> self{};
+  const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
+  return length <= 0 ? "hvdray" : std::string(self.data(), static_cast<size_t>(length));
+}
+
 std::string OwnPythonPath() {
   namespace fs = std::filesystem;
   std::error_code error;

@@ -44,6 +44,9 @@ int AwaitExec(pid_t pid, Pipe report);
 /// without such a child.
 int ReapChild(pid_t pid);
 
+/// The file of this program; "hvdray" if /proc does not tell.
+std::string OwnPath();
+
 /// The folder of the Python package that was built or installed with this program, not by pip;
 /// empty: there is none.
 std::string OwnPythonPath();

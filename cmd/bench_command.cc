@@ -14,7 +14,6 @@
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
-#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 

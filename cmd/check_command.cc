@@ -24,6 +24,7 @@
 #include "launcher/plan/host_access.h"
 #include "launcher/plan/host_sources.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/plan/log_options.h"
 #include "launcher/report/check_findings.h"
 #include "launcher/report/check_text.h"
 #include "launcher/report/progress.h"

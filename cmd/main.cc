@@ -22,7 +22,7 @@
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
-#include "launcher/plan/launch_plan.h"
+#include "launcher/plan/log_options.h"
 
 namespace hvdray {
 namespace {

@@ -13,6 +13,7 @@
 #include "launcher/plan/host_sources.h"
 #include "launcher/plan/job_files.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/plan/log_options.h"
 #include "launcher/plan/run_on_hosts.h"
 #include "launcher/ray/ray_access.h"
 #include "launcher/ray/ray_run.h"
@@ -77,9 +78,6 @@ int RunCommand(const CommandLine& line) {
   if (const Status status = MakePlan(plan, "hvdray run", is_shown); !status.ok())
     return Fail("run", status);
   if (is_shown) return ShowPlan(plan);
-  if (!plan.spec.is_elastic()) {
-    if (const Status status = CheckMasterPortHere(plan); !status.ok()) return Fail("run", status);
-  }
   return RunOnHosts(line.is_horovodrun ? CalledAs::kHorovodrun : CalledAs::kHvdray,
                     std::move(plan));
 }

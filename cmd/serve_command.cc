@@ -17,6 +17,7 @@
 #include "launcher/plan/host_sources.h"
 #include "launcher/plan/job_files.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/plan/log_options.h"
 #include "launcher/plan/run_on_hosts.h"
 #include "launcher/ray/ray_serve.h"
 #include "launcher/ray/slots_serve.h"

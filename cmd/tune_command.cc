@@ -13,7 +13,6 @@
 #include "base/environ.h"
 #include "base/exec.h"
 #include "cmd/commands.h"
-#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

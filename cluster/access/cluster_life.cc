@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/exec.h"
 #include "base/log.h"
 #include "cluster/foreground_process.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/plan/launch_plan.h"
 
 namespace hvdray {
 namespace {

@@ -18,7 +18,7 @@
 #include "launcher/cluster/managed_run.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/plan/host_access.h"
-#include "launcher/plan/launch_plan.h"
+#include "launcher/plan/log_options.h"
 
 namespace hvdray {
 namespace {

@@ -27,7 +27,6 @@
 #include "launcher/job/exit_code.h"
 #include "launcher/plan/build_name.h"
 #include "launcher/plan/host_access.h"
-#include "launcher/plan/launch_plan.h"
 #include "launcher/report/facts_json.h"
 #include "launcher/report/progress.h"
 

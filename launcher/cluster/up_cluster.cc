@@ -25,7 +25,7 @@
 #include "launcher/cluster/up_plan.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
-#include "launcher/plan/launch_plan.h"
+#include "launcher/plan/log_options.h"
 
 namespace hvdray {
 namespace {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/environ.h"
+#include "base/exec.h"
 #include "base/terminal.h"
 #include "cluster/local_transport.h"
 #include "cluster/remote_transport.h"
@@ -270,6 +271,12 @@ void HostAccess::Start(const std::string& host, std::function<void(Result<AgentS
     return FailLater(std::move(transport).status().WithContext(host), std::move(done));
   }
   (*transport)->Start(host, std::move(done));
+}
+
+std::string AgentPath(const JobSpec& spec) {
+  if (!spec.agent_path->empty()) return *spec.agent_path;
+  const std::string path = OwnPath();
+  return path.substr(0, path.rfind('/') + 1) + "hvdray-agent";
 }
 
 }  // namespace hvdray

@@ -14,11 +14,12 @@
 
 #include "agent/exec_plan.h"
 #include "base/command_words.h"
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/text.h"
 #include "base/user_home.h"
 #include "launcher/job/ray_runtime_env.h"
-#include "launcher/plan/launch_plan.h"
+#include "launcher/plan/host_access.h"
 
 namespace hvdray {
 namespace {

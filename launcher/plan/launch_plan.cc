@@ -2,16 +2,13 @@
 #include "launcher/plan/launch_plan.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -20,12 +17,11 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
 
-#include "base/fd.h"
+#include "base/exec.h"
 #include "base/log.h"
 #include "cluster/discovery_script.h"
 #include "cluster/this_machine.h"
@@ -72,26 +68,6 @@ int ErrorOfDirectory(const std::string& path) {
   if (::stat(path.c_str(), &facts) != 0) return errno;
   if (!S_ISDIR(facts.st_mode)) return ENOTDIR;
   return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
-}
-
-/// Whether rank 0, which listens on all addresses, would find `port` in use. Ignores other errors.
-bool IsTaken(uint16_t port) {
-  UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const bool is_v6 = fd.is_valid();
-  if (!is_v6) fd = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  const int off = 0;
-  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  sockaddr_in6 any6{};
-  any6.sin6_family = AF_INET6;
-  any6.sin6_port = htons(port);
-  sockaddr_in any4{};
-  any4.sin_family = AF_INET;
-  any4.sin_port = htons(port);
-  const int bound = is_v6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6)
-                          : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any4), sizeof any4);
-  return bound != 0 && errno == EADDRINUSE;
 }
 
 }  // namespace
@@ -156,40 +132,6 @@ Status CheckExec(const LaunchPlan& plan) {
                          stack.rlim_cur);
 }
 
-std::string OwnPath() {
-  std::array<char, 4096> self{};
-  const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-  return length <= 0 ? "hvdray" : std::string(self.data(), static_cast<size_t>(length));
-}
-
-std::string AgentPath(const JobSpec& spec) {
-  if (!spec.agent_path->empty()) return *spec.agent_path;
-  const std::string path = OwnPath();
-  return path.substr(0, path.rfind('/') + 1) + "hvdray-agent";
-}
-
-void SetUpLog(const JobSpec& spec) {
-  LogLevel level = *spec.is_quiet ? LogLevel::kError : LogLevel::kWarning;
-  if (const auto set = spec.tunables.find("HOROVOD_LOG_LEVEL"); set != spec.tunables.end()) {
-    std::string name = *set->second;
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    if (name == "TRACE" || name == "DEBUG") level = LogLevel::kDebug;
-    if (name == "INFO") level = LogLevel::kInfo;
-    if (name == "ERROR" || name == "FATAL") level = LogLevel::kError;
-  }
-  if (*spec.is_verbose) level = std::max(level, LogLevel::kInfo);
-  SetLogLevel(level);
-  SetLogJson(*spec.is_log_json);
-}
-
-void SetUpLogEarly(std::span<const std::string> args, const Environment& environment) {
-  const auto end = std::find(args.begin(), args.end(), "--");
-  const bool is_asked = std::find(args.begin(), end, "--log-json") != end;
-  const std::string set = environment.GetOr("HVDRAY_LOG_JSON", "0");
-  if (is_asked || set == "1" || set == "true") SetLogJson(true);
-}
-
 Status CheckDirectoryHere(const LaunchPlan& plan) {
   const Setting<std::string>& directory = plan.spec.working_directory;
   const bool is_any_here =
@@ -201,16 +143,6 @@ Status CheckDirectoryHere(const LaunchPlan& plan) {
           fmt::format("{}: workers cannot start in '{}': {}", directory.origin(), *directory,
                       ::strerror(error)),
           "create that directory, or omit --cwd: they start where hvdray does"};
-}
-
-Status CheckMasterPortHere(const LaunchPlan& plan) {
-  const auto& port = plan.spec.master_port;
-  if (*port == 0 || plan.ranks.empty()) return {};
-  if (plan.is_remote[static_cast<size_t>(plan.ranks[0].host_index)] || !IsTaken(*port)) return {};
-  return {ErrorCode::kAddressInUse,
-          fmt::format("{}: port {} of this machine is in use, but rank 0 must listen there",
-                      port.origin(), *port),
-          "choose another port, or omit --master-port to use a free one"};
 }
 
 namespace {
@@ -237,13 +169,6 @@ Status PlanCopies(LaunchPlan& plan, std::string_view command) {
 }
 
 }  // namespace
-
-Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts) {
-  Trace trace(plan.began, std::move(hosts), !plan.spec.trace_file->empty());
-  trace.Begin("resolve", plan.began);
-  trace.End("resolve", std::chrono::steady_clock::now());
-  return trace;
-}
 
 Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown) {
   HVDRAY_RETURN_IF_ERROR(CheckOptionsOfRun(plan.spec));

@@ -4,12 +4,10 @@
 #ifndef HVDRAY_LAUNCHER_PLAN_LAUNCH_PLAN_H_
 #define HVDRAY_LAUNCHER_PLAN_LAUNCH_PLAN_H_
 
-#include <span>
 #include <string>
 
 #include "base/types.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/report/run_ending.h"
 
 namespace hvdray {
 
@@ -36,33 +34,13 @@ void PlaceElastic(LaunchPlan& plan);
 /// The command and environment must be small enough for execve. Errors: kEnvironmentTooLarge.
 Status CheckExec(const LaunchPlan& plan);
 
-/// The file of this program; "hvdray" if /proc does not tell.
-std::string OwnPath();
-
-/// --agent-path, or hvdray-agent beside hvdray itself, not beside a link to it.
-std::string AgentPath(const JobSpec& spec);
-
 /// Completes a plan that has its spec: hosts, ranks, what is copied; checks what can be checked
 /// before anything is started. `command`: "hvdray run", for warnings. `is_shown`: the plan is only
 /// printed, from the hosts of the moment.
 Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown);
 
-/// A trace with its first phase. `hosts`: see Trace.
-Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts);
-
-/// --verbose, --log-level, --log-json.
-void SetUpLog(const JobSpec& spec);
-/// Before the options are read, so that errors in them are JSON, too, if --log-json is among the
-/// words.
-void SetUpLogEarly(std::span<const std::string> args, const Environment& environment);
-
-// What on this machine stands against a plan, before anything is started.
-
 /// --cwd must be usable, if a worker runs here. Errors: kUsage.
 Status CheckDirectoryHere(const LaunchPlan& plan);
-
-/// --master-port must be free now, if rank 0 runs here. Errors: kAddressInUse.
-Status CheckMasterPortHere(const LaunchPlan& plan);
 
 }  // namespace hvdray
 

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/environ.h"
 #include "launcher/engine/launcher.h"
@@ -15,8 +17,12 @@
 namespace hvdray {
 
 /// Opens the way to the hosts of a plan that MakePlan() has made, and runs the job to its end.
-/// `client`: of `hvdray serve`. Prints errors. Returns the exit code. Blocks.
+/// `client`: of `hvdray serve`. Without one, --master-port must be free now, if rank 0 runs here.
+/// Prints errors. Returns the exit code. Blocks.
 int RunOnHosts(CalledAs name, LaunchPlan plan, std::optional<ServeOptions> client = std::nullopt);
+
+/// A trace with its first phase. `hosts`: see Trace.
+Trace BeginTrace(const LaunchPlan& plan, std::vector<std::string> hosts);
 
 /// Runs an open job; prints and writes how it ended, after `on_ended`. Returns the exit code.
 /// Blocks.

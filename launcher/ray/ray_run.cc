@@ -15,7 +15,7 @@
 #include "cluster/agent_bootstrap.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/ray_runtime_env.h"
-#include "launcher/plan/launch_plan.h"
+#include "launcher/plan/host_access.h"
 #include "launcher/ray/ray_access.h"
 #include "launcher/ray/ray_submit.h"
 #include "launcher/report/progress.h"

@@ -21,6 +21,7 @@
 #include "launcher/engine/open_job.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/ray_job_file.h"
+#include "launcher/plan/host_access.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/plan/run_on_hosts.h"
 #include "launcher/ray/ray_slots.h"
