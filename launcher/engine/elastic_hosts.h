@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the engine of elastic jobs reaches hosts that come and go.
+// How the engine reaches the hosts of a job, which may come and go.
 #ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOSTS_H_
 #define HVDRAY_LAUNCHER_ENGINE_ELASTIC_HOSTS_H_
 
 #include <string>
 
 #include "base/host_slots.h"
+#include "cluster/host_source.h"
+#include "cluster/transport.h"
 
 namespace hvdray {
 
@@ -22,6 +24,15 @@ class ElasticHosts {
 
  protected:
   ~ElasticHosts() = default;
+};
+
+/// How a job reaches its hosts. All outlive it.
+struct JobReach {
+  Transport& transport;
+  // An elastic job also needs:
+  ElasticHosts* hosts = nullptr;
+  HostSource* source = nullptr;
+  ToldHosts* told = nullptr;  ///< The source, if the client tells the hosts; else null.
 };
 
 }  // namespace hvdray

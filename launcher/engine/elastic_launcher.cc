@@ -47,37 +47,19 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
         kv_(agents_.agents(), HoldOf(policy_), MakeKvHandlers()),
         observers_(loop, trace) {}
 
-  Status Open(std::optional<ServeOptions> client) override {
-    return client ? OpenServe(std::move(*client)) : OpenRun();
-  }
-
-  /// For the job of `hvdray run`.
-  Status OpenRun() {
-    Job& job = MakeJob(policy_);
-    HVDRAY_RETURN_IF_ERROR(OpenFiles());
-    HVDRAY_RETURN_IF_ERROR(OpenRecord(job));
+  Status Open(std::optional<ServeOptions> serve) override {
+    HVDRAY_RETURN_IF_ERROR(OpenClient(std::move(serve)));
+    if (client_->is_one_gang()) MakeJob(policy_);
+    JobConsole::Handlers handlers = HandlersFeeding(*this);
+    handlers.on_forward_signal = [this](int signo) {
+      agents().SendAll({newest_, wire::Signal{-1, signo}});
+    };
+    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
+    HVDRAY_RETURN_IF_ERROR(observers_.OpenEvents(
+        plan_, client_->event_sink(), [this](Status why) { OnDamaged(std::move(why)); }));
+    if (!job_) return {};
+    HVDRAY_RETURN_IF_ERROR(OpenRecord(*job_));
     return StartSource();
-  }
-
-  /// For the job of a client.
-  Status OpenServe(ServeOptions options) {
-    ServeSession::Gangs gangs = CommonRequests();
-    gangs.start = [this](const control::Start& start) { return StartJob(start); };
-    gangs.put = [this](const wire::ObjectPiece& piece) { agents_.PutObject(piece); };
-    gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
-      return agents_.MapObject(object, memory);
-    };
-    gangs.hosts = [this](const control::Hosts& hosts) { return TakeHosts(hosts); };
-    gangs.notify = [this](int worker, int64_t timestamp) {
-      return NotifyFor(static_cast<WorkerId>(worker), timestamp);
-    };
-    gangs.warm = [](const control::Warm&) {
-      return Status(ErrorCode::kUsage, "the hosts of an elastic job come with its start",
-                    "--preload");
-    };
-    gangs.has_object_room = [this] { return agents_.HasObjectRoom(); };
-    HVDRAY_RETURN_IF_ERROR(OpenSession(std::move(options), std::move(gangs)));
-    return OpenFiles();
   }
 
   void HostLeaves(const std::string& host, Duration in) override {
@@ -88,7 +70,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   }
   void Feed(ElasticEvent fact) {
     EndServingOn(fact);
-    if (!serve_ || is_running()) return job_->loop.Feed(std::move(fact));
+    if (is_running()) return job_->loop.Feed(std::move(fact));
     observers_.OnEvent(fact, loop_.Now());  // before the client's first job, or between two
   }
 
@@ -108,7 +90,12 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   };
   bool is_running() const { return job_ && !has_ended_; }
   bool HasGang() const override { return is_running(); }
-  void DropObject(int64_t object) override { agents_.DropObject(object); }
+  void PutObject(const wire::ObjectPiece& piece) override { agents_.PutObject(piece); }
+  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) override {
+    return agents_.MapObject(object, memory);
+  }
+  void DropFromHosts(int64_t object) override { agents_.DropObject(object); }
+  bool HasObjectRoom() override { return agents_.HasObjectRoom(); }
   AgentSet& agents() override { return agents_.agents(); }
   const KvBridge& kv() const override { return kv_; }
 
@@ -119,18 +106,6 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     std::vector<HostSlots> hosts;
     bool is_final = false;
   };
-
-  Status OpenFiles() {
-    JobConsole::Handlers handlers = HandlersFeeding(*this);
-    handlers.on_forward_signal = [this](int signo) {
-      agents().SendAll({newest_, wire::Signal{-1, signo}});
-    };
-    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
-    std::function<void(const Json&)> sink;
-    if (serve_) sink = [this](const Json& line) { serve_->OnEvent(line); };
-    return observers_.OpenEvents(plan_, std::move(sink),
-                                 [this](Status why) { OnDamaged(std::move(why)); });
-  }
 
   void OnDamaged(Status why) { Feed(event::OutputDamaged{std::move(why)}); }
 
@@ -162,7 +137,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
 
   // ---- the job of a client
 
-  Status StartJob(const control::Start& start) {
+  Status StartGang(const control::Start& start) override {
     if (serve_end_.is_asked()) return {ErrorCode::kCancelled, "hvdray serve is ending"};
     ElasticPolicy policy = policy_;
     if (start.np != 0) policy.np = start.np;
@@ -202,7 +177,11 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     kv_.Open();
   }
 
-  Status TakeHosts(const control::Hosts& hosts) {
+  Status WarmHosts(const control::Warm& /*warm*/) override {
+    return {ErrorCode::kUsage, "the hosts of an elastic job come with its start", "--preload"};
+  }
+
+  Status TakeHosts(const control::Hosts& hosts) override {
     if (told_ == nullptr) {
       return {ErrorCode::kUsage, "the hosts do not come from the client", "--host-source control"};
     }
@@ -218,7 +197,8 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   }
 
   // Always of a mixed change, as the driver's own notices, and for the same reason.
-  Status NotifyFor(WorkerId worker, int64_t timestamp) {
+  Status NotifyWorker(int number, int64_t timestamp) override {
+    const auto worker = static_cast<WorkerId>(number);
     const WorkerRoster::Process* process = job_->driver.roster().Living(worker);
     if (process == nullptr || !process->is_registered) {
       return {ErrorCode::kUsage, fmt::format("worker {} has not registered for notices", worker)};
@@ -237,7 +217,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     const JobReport report = MakeReport();
     channels_.Clear();
     agents_.Keep();
-    serve_->OnStopped(report);
+    client_->OnStopped(report);
     if (serve_end_.is_asked()) FinishServing();
   }
 
@@ -285,9 +265,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   void OnLost(int host, Status why) override { Feed(event::HostLost{host, std::move(why)}); }
   void OnGone(int agent) override { kv_.DropAgent(agent); }
   void OnControlRoom(int agent) override { kv_.OnRoom(agent); }
-  void OnOutputRoom() override {
-    if (serve_) serve_->OnTaken();
-  }
+  void OnOutputRoom() override { client_->OnTaken(); }
   void OnNoise(std::string_view line) override { console_->output().Say(line); }
 
   void OnLeft(int agent) override {
@@ -328,9 +306,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
       living->second = publish.ranks[rank];
       console_->output().MoveWorker(worker, static_cast<int>(rank), living->second.host);
     }
-    if (serve_) {
-      serve_->OnMembers(publish.ranks, {publish.workers.begin(), publish.workers.end()});
-    }
+    client_->OnMembers(publish.ranks, {publish.workers.begin(), publish.workers.end()});
   }
 
   void Apply(const effect::StartWorkers& start) {
@@ -344,7 +320,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     const bool is_whole = start.generation == published_;
     const std::vector<RankInfo> whole = is_whole ? ranks_ : std::vector<RankInfo>();
     auto messages = StartMessages(plan_, start, whole, agents_.hosts());
-    if (!serve_ && is_first) SayThreads(messages);
+    if (is_first) SayThreads(messages);
     for (auto& [host, message] : messages) {
       JobHost& entry = agents_.hosts().At(host);
       for (const wire::WorkerSlot& slot : message.workers) {
@@ -362,8 +338,8 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
       console_->output().StartWorker(number, worker.place.rank, worker.place.host);
       // A later generation gets no stdin, since the stream is half read.
       if (is_first && *plan_.spec.stdin_rank == worker.place.rank) StartStdin(number);
-      if (serve_) serve_->OnWorker(number, worker.place);
-      if (serve_ && is_whole) serve_->OnMember(number);
+      client_->OnWorker(number, worker.place);
+      if (is_whole) client_->OnMember(number);
     }
     if (!is_first) return;
     progress_.np = static_cast<int>(start.workers.size());
@@ -421,12 +397,12 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     verdict_ = finish.verdict;
     job_->loop.Finish();
     observers_.OnEnd(verdict_, job_->driver.Snapshot());
-    if (!serve_) source_.Stop();
+    if (client_->is_one_gang()) source_.Stop();
     DropStdin();
     loop_.Post([this] { agents_.EndReleases(); });
   }
 
-  void OnReleased() override { serve_ ? EndJob() : FinishConsole(); }
+  void OnReleased() override { client_->is_one_gang() ? FinishConsole() : EndJob(); }
 
   std::vector<uint32_t> LostPidsHere() override {
     return {agents_.lost_here().begin(), agents_.lost_here().end()};
@@ -448,7 +424,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
       kv_.OnRequest(agent, message.generation, std::move(*kv));
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (message.generation == 1) ++progress_.workers_started;
-      if (serve_) serve_->OnWorkerStarted(started->rank, started->pid);
+      client_->OnWorkerStarted(started->rank, started->pid);
       Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       OnExited(*exited);
@@ -554,7 +530,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     report.generations = published_;
     report.hosts = agents_.hosts().Report();
     report.earlier_failures = EarlierFailures();
-    if (!serve_ || !serve_end_.is_finished()) report.memberships = observers_.memberships();
+    if (!serve_end_.is_finished()) report.memberships = observers_.memberships();
     return report;
   }
 
@@ -570,9 +546,9 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   Generation published_ = 0;
   Generation newest_ = 0;      // Newest in any message.
   Generation refused_in_ = 0;  // Last generation with that warning.
-  std::unique_ptr<Job> job_;   // null: hvdray serve, before its client's first job
+  std::unique_ptr<Job> job_;   // null: before the client's first job
 
-  // Of hvdray serve.
+  // Of a client with more than one gang.
   int64_t last_notice_ = 0;   // highest timestamp of the job's notices
   WorkerId next_worker_ = 0;  // above all numbers of its jobs
   bool is_source_started_ = false;

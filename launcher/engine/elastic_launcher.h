@@ -6,8 +6,8 @@
 
 #include <memory>
 
+#include "launcher/engine/elastic_hosts.h"
 #include "launcher/engine/job_launcher.h"
-#include "launcher/engine/open_job.h"
 
 namespace hvdray {
 

@@ -55,40 +55,28 @@ class FixedLauncher final : public JobLauncher,
     progress_.np = static_cast<int>(plan_.ranks.size());
   }
 
-  Status Open(std::optional<ServeOptions> client) override {
-    return client ? OpenServe(std::move(*client)) : OpenRun();
+  Status Open(std::optional<ServeOptions> serve) override {
+    HVDRAY_RETURN_IF_ERROR(OpenClient(std::move(serve)));
+    if (client_->is_one_gang()) {
+      gang_ = std::make_unique<Gang>(*this, GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
+                                     plan_.place.start_clock.value_or(plan_.began));
+    }
+    JobConsole::Handlers handlers = HandlersFeeding(*this);
+    handlers.on_forward_signal = [this](int signo) {
+      const wire::Signal signal = {-1, signo};
+      if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
+      console_->Say("no worker yet to receive the signal");
+    };
+    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
+    EventLogOptions events = EventOptionsOf(plan_);
+    events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
+    events.sink = client_->event_sink();
+    if (events.path.empty() && !events.sink) return {};
+    HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(events)));
+    return {};
   }
 
  private:
-  /// For the one gang of `hvdray run`.
-  Status OpenRun() {
-    gang_ = std::make_unique<Gang>(*this, GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
-                                   plan_.place.start_clock.value_or(plan_.began));
-    return OpenFiles();
-  }
-
-  /// For the gangs of a client.
-  Status OpenServe(ServeOptions options) {
-    ServeSession::Gangs gangs = CommonRequests();
-    gangs.start = [this](const control::Start& start) { return StartGang(start); };
-    gangs.put = [this](const wire::ObjectPiece& piece) { objects_.Add(piece); };
-    gangs.map = [this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
-      return objects_.AddMemory(object, memory);
-    };
-    gangs.hosts = [](const control::Hosts&) {
-      return Status(ErrorCode::kUsage, "the hosts do not come from the client",
-                    "--host-source control, with --min-np");
-    };
-    gangs.notify = [](int, int64_t) {
-      return Status(ErrorCode::kUsage, "the hosts of this gang never change",
-                    "--min-np makes it elastic");
-    };
-    gangs.warm = [this](const control::Warm& warm) { return Warm(warm); };
-    gangs.has_object_room = [this] { return HasObjectRoom(); };
-    HVDRAY_RETURN_IF_ERROR(OpenSession(std::move(options), std::move(gangs)));
-    return OpenFiles();
-  }
-
   /// One gang, and the way to its driver.
   struct Gang {
     Gang(FixedLauncher& owner, GangPolicy policy, std::vector<RankInfo> places, TimePoint began)
@@ -99,22 +87,6 @@ class FixedLauncher final : public JobLauncher,
     GangDriver driver;
     DriverLoop<FixedLauncher, GangDriver, Event, Effect> loop;
   };
-
-  Status OpenFiles() {
-    JobConsole::Handlers handlers = HandlersFeeding(*this);
-    handlers.on_forward_signal = [this](int signo) {
-      const wire::Signal signal = {-1, signo};
-      if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
-      console_->Say("no worker yet to receive the signal");
-    };
-    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
-    if (plan_.spec.events_file->empty() && !serve_) return {};
-    EventLogOptions events = EventOptionsOf(plan_);
-    events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
-    if (serve_) events.sink = [this](const Json& line) { serve_->OnEvent(line); };
-    HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(events)));
-    return {};
-  }
 
  public:
   void Feed(Event fact) {
@@ -132,7 +104,7 @@ class FixedLauncher final : public JobLauncher,
   void Start() override {
     Log(LogLevel::kInfo, "launcher", "starting agents on {}",
         CompressHostList(NamesOf(plan_.hosts)));
-    if (!serve_) console_->ShowProgress(progress_);
+    OnIdle();
     agents_.StartAll();
     if (gang_) gang_->loop.Start();
   }
@@ -144,8 +116,8 @@ class FixedLauncher final : public JobLauncher,
     ++progress_.hosts_ready;
     objects_.Join(host);
     Feed(event::HostReady{host, facts});
-    if (serve_) serve_->OnTaken();  // objects first: the gang may begin with them
-    SendWarm(host);                 // before the gang, which may wait for it
+    client_->OnTaken();  // objects first: the gang may begin with them
+    SendWarm(host);      // before the gang, which may wait for it
     if (pending_start_ && progress_.hosts_ready == hosts_.size()) BeginGang();
   }
 
@@ -157,12 +129,10 @@ class FixedLauncher final : public JobLauncher,
     if (pending_start_) RefuseStart(ErrorOfHost(plan_.hosts[static_cast<size_t>(host)].host, why));
     if (warming_.contains(host)) AnswerWarm(host, {.why = why.message()});
     Feed(event::HostLost{host, std::move(why)});
-    if (serve_) serve_->OnTaken();
+    client_->OnTaken();
   }
 
-  void OnOutputRoom(int /*host*/) override {
-    if (serve_) serve_->OnTaken();
-  }
+  void OnOutputRoom(int /*host*/) override { client_->OnTaken(); }
 
   void OnControlRoom(int host) override { kv_.OnRoom(host); }
 
@@ -201,7 +171,7 @@ class FixedLauncher final : public JobLauncher,
   // ---- gangs of a client
 
   // All agents are ready or lost, and no link is full.
-  bool HasObjectRoom() {
+  bool HasObjectRoom() override {
     for (int host = 0; host < hosts_.size(); ++host) {
       if (IsAwaited(host)) {
         LimitObjectWait();
@@ -214,11 +184,11 @@ class FixedLauncher final : public JobLauncher,
   ObjectFeed::Handlers MakeObjectHandlers() {
     ObjectFeed::Handlers handlers;
     handlers.send = [this](int host, const wire::ObjectPiece& piece) {
-      agents_.Send(host, {serve_->gone_clients(), piece});
+      agents_.Send(host, {client_->gone_clients(), piece});
     };
     handlers.map = [this](int host, int64_t object, int descriptor) {
       if (!agents_.SharesMemory(host)) return false;
-      agents_.Send(host, {serve_->gone_clients(), wire::MapObject{object, descriptor}});
+      agents_.Send(host, {client_->gone_clients(), wire::MapObject{object, descriptor}});
       return true;
     };
     handlers.drop = [this](int host, int64_t object) {
@@ -228,7 +198,11 @@ class FixedLauncher final : public JobLauncher,
     return handlers;
   }
 
-  void DropObject(int64_t object) override { objects_.Drop(object); }
+  void PutObject(const wire::ObjectPiece& piece) override { objects_.Add(piece); }
+  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) override {
+    return objects_.AddMemory(object, memory);
+  }
+  void DropFromHosts(int64_t object) override { objects_.Drop(object); }
 
   bool IsAwaited(int host) const { return !agents_.IsReady(host) && !lost_.contains(host); }
 
@@ -259,7 +233,16 @@ class FixedLauncher final : public JobLauncher,
             "start another hvdray serve"};
   }
 
-  Status Warm(const control::Warm& warm) {
+  Status TakeHosts(const control::Hosts& /*hosts*/) override {
+    return {ErrorCode::kUsage, "the hosts do not come from the client",
+            "--host-source control, with --min-np"};
+  }
+
+  Status NotifyWorker(int /*worker*/, int64_t /*timestamp*/) override {
+    return {ErrorCode::kUsage, "the hosts of this gang never change", "--min-np makes it elastic"};
+  }
+
+  Status WarmHosts(const control::Warm& warm) override {
     HVDRAY_RETURN_IF_ERROR(CheckHosts());
     if (!warming_.empty()) {
       return {ErrorCode::kUsage, "hosts are still importing for the last request"};
@@ -284,10 +267,10 @@ class FixedLauncher final : public JobLauncher,
 
   void AnswerWarm(int host, const wire::Warmed& warmed) {
     warming_.erase(host);
-    serve_->OnWarmed(plan_.hosts[static_cast<size_t>(host)].host, warmed, warming_.size());
+    client_->OnWarmed(plan_.hosts[static_cast<size_t>(host)].host, warmed, warming_.size());
   }
 
-  Status StartGang(const control::Start& start) {
+  Status StartGang(const control::Start& start) override {
     HVDRAY_RETURN_IF_ERROR(CheckHosts());
     const int np = start.np != 0 ? start.np : static_cast<int>(plan_.ranks.size());
     HVDRAY_ASSIGN_OR_RETURN(pending_ranks_, AssignRanks(plan_.hosts, np, np));
@@ -321,7 +304,7 @@ class FixedLauncher final : public JobLauncher,
   void RefuseStart(const Status& why) {
     pending_start_ = false;
     start_timer_.Cancel();
-    serve_->OnRefused(why);
+    client_->OnRefused(why);
   }
 
   // All hosts are ready.
@@ -358,7 +341,7 @@ class FixedLauncher final : public JobLauncher,
     serve_end_.OnGangEnded(finish.verdict);
     // We are in its own loop, which goes on for a moment.
     std::shared_ptr<Gang> ended = std::move(gang_);
-    serve_->OnStopped(report);
+    client_->OnStopped(report);
     loop_.Post([this, ended] {
       if (serve_end_.is_asked()) FinishServing();
     });
@@ -407,12 +390,12 @@ class FixedLauncher final : public JobLauncher,
     for (const RankInfo& place : ranks) start.workers.push_back({kNoWorker, place});
     kv_.Reset(ranks, generation_);
     auto messages = StartMessages(plan_, start, ranks, hosts_);
-    if (!serve_ && generation_ == 1) SayThreads(messages);
+    if (generation_ == 1) SayThreads(messages);
     for (auto& [host, message] : messages) {
       agents_.Send(host, {generation_, wire::KvReset{}});
       agents_.Send(host, {generation_, std::move(message)});
     }
-    if (serve_) TellWorkers();
+    TellWorkers();
     // A later generation gets no stdin, since the stream is half read.
     const auto& reader = *plan_.spec.stdin_rank;
     reader&& generation_ == 1 ? StartStdin(*reader) : DropStdin();
@@ -420,12 +403,12 @@ class FixedLauncher final : public JobLauncher,
 
   void TellWorkers() {
     std::vector<int> workers;
-    serve_->OnNoWorkers();
+    client_->OnNoWorkers();
     for (const RankInfo& place : started_.ranks) {
-      serve_->OnWorker(place.rank, place);
+      client_->OnWorker(place.rank, place);
       workers.push_back(place.rank);
     }
-    serve_->OnMembers(started_.ranks, workers);
+    client_->OnMembers(started_.ranks, workers);
   }
 
   void Apply(const effect::StopGeneration& stop) {
@@ -440,7 +423,7 @@ class FixedLauncher final : public JobLauncher,
   void Apply(const effect::Say& say) { console_->Say(say.text); }
 
   void Apply(const effect::Finish& finish) {
-    if (serve_) return EndGang(finish);
+    if (!client_->is_one_gang()) return EndGang(finish);
     verdict_ = finish.verdict;
     gang_->loop.Finish();
     start_.Drop();
@@ -459,9 +442,9 @@ class FixedLauncher final : public JobLauncher,
   // Of the objects of a client that has gone, another one with that number may be its successor's.
   void OnObjectProblem(int host, uint32_t client, const wire::ObjectProblem& problem) {
     objects_.OnMapped(host, problem.object);
-    if (problem.error == 0 || !serve_ || client != serve_->gone_clients()) return;
-    serve_->OnObjectProblem(problem.object, plan_.hosts[static_cast<size_t>(host)].host,
-                            problem.error);
+    if (problem.error == 0 || client != client_->gone_clients()) return;
+    client_->OnObjectProblem(problem.object, plan_.hosts[static_cast<size_t>(host)].host,
+                             problem.error);
   }
 
   void OnMessage(int host, wire::Message&& message) override {
@@ -479,9 +462,7 @@ class FixedLauncher final : public JobLauncher,
     } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (generation == generation_) ++progress_.workers_started;
       Feed(event::WorkerStarted{generation, started->rank, started->pid});
-      if (serve_ && generation == generation_) {
-        serve_->OnWorkerStarted(started->rank, started->pid);
-      }
+      if (generation == generation_) client_->OnWorkerStarted(started->rank, started->pid);
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       StopStdinOf(exited->rank);
       Log(LogLevel::kInfo, "launcher", "rank {} {}", exited->rank, Describe(exited->status));
@@ -541,7 +522,7 @@ class FixedLauncher final : public JobLauncher,
   ObjectFeed objects_;
   std::unique_ptr<Gang> gang_;  // null: between two of a client's
 
-  // Of hvdray serve.
+  // Of a client with more than one gang.
   bool pending_start_ = false;  // until all hosts are ready
   std::vector<RankInfo> pending_ranks_;
   Watch start_timer_;

@@ -53,25 +53,21 @@ Status JobLauncher::OpenConsole(JobConsole::Handlers handlers) {
 
 WorkerChannels::Handlers JobLauncher::MakeChannelHandlers() {
   WorkerChannels::Handlers handlers;
-  handlers.on_hello = [this](int worker, const Json& hello) {
-    if (serve_) serve_->OnHello(worker, hello);
-  };
+  handlers.on_hello = [this](int worker, const Json& hello) { client_->OnHello(worker, hello); };
   handlers.on_data = [this](int worker, const Json& data, ByteView piece, uint64_t at,
-                            uint64_t of) {
-    if (serve_) serve_->OnData(worker, data, piece, at, of);
-  };
+                            uint64_t of) { client_->OnData(worker, data, piece, at, of); };
   handlers.send = [this](int worker, wire::Stdin frame) { SendToWorker(worker, std::move(frame)); };
   handlers.give = [this](int worker, int64_t object) {
     SendToWorker(worker, wire::GiveObject{worker, object});
   };
-  handlers.drop = [this](int64_t object) { DropObject(object); };
-  handlers.has_room = [this] { return !serve_ || serve_->HasRoom(); };
+  handlers.drop = [this](int64_t object) { DropFromHosts(object); };
+  handlers.has_room = [this] { return client_->HasRoom(); };
   handlers.grant = [this](int worker, uint32_t bytes) {
     guard_.OnChannelRead(worker, bytes);
     SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
   };
   handlers.on_report = [this](int worker, uint32_t number, const Json& metrics) {
-    if (serve_) serve_->OnReport(worker, number, metrics);
+    client_->OnReport(worker, number, metrics);
     RecordReport(worker, number, metrics);
   };
   handlers.on_violation = [this](int worker, const Status& why) {
@@ -123,7 +119,7 @@ bool JobLauncher::OnStream(wire::Message& message) {
     if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
     if (credit->stream == wire::StreamId::kChannel) {
       channels_.AddCredit(credit->rank, credit->bytes);
-      if (serve_) serve_->OnTaken();
+      client_->OnTaken();
     }
     return true;
   }
@@ -135,43 +131,42 @@ void JobLauncher::OnWarmed(const std::string& host, const wire::Warmed& warmed) 
 }
 
 void JobLauncher::OnIdle() {
-  if (!serve_) console_->ShowProgress(progress_);
+  if (client_->is_one_gang()) console_->ShowProgress(progress_);
 }
 
 // ---- the client of hvdray serve
 
-ServeSession::Gangs JobLauncher::CommonRequests() {
-  ServeSession::Gangs gangs;
-  gangs.dismiss = [this](Duration grace, bool is_sigint_first) {
-    is_sigint_first_ = is_sigint_first;
-    Dismiss(grace);
-  };
-  gangs.signal = [this](int worker, int signo) {
-    SendToWorker(worker, wire::Signal{worker, signo});
-  };
-  gangs.write = [this](int worker, std::shared_ptr<const std::string> bytes) {
-    channels_.Write(worker, std::move(bytes));
-  };
-  gangs.give = [this](int worker, int64_t object) { channels_.Give(worker, object); };
-  gangs.drop = [this](int64_t object) { channels_.DropObject(object); };
-  gangs.flush = [this](std::function<void()> done) {
-    console_->output().OnceWritten(std::move(done));
-  };
-  gangs.queued_bytes = [this] { return channels_.queued_bytes(); };
-  gangs.on_room = [this] { channels_.GrantWithheld(); };
-  gangs.on_end = [this] { EndServing({}); };
-  return gangs;
-}
-
-Status JobLauncher::OpenSession(ServeOptions options, ServeSession::Gangs gangs) {
-  HVDRAY_ASSIGN_OR_RETURN(serve_, ServeSession::Open(loop_, std::move(options), std::move(gangs)));
+Status JobLauncher::OpenClient(std::optional<ServeOptions> serve) {
+  if (!serve) {
+    client_ = std::make_unique<OneGang>();
+    return {};
+  }
+  HVDRAY_ASSIGN_OR_RETURN(client_, ServeSession::Open(loop_, std::move(*serve), *this));
   base_env_ = *plan_.spec.env;
   HVDRAY_RETURN_IF_ERROR(agents().OfferMemory());
   agents().RequireVersion(wire::kChannelVersion);
   return {};
 }
 
+void JobLauncher::StopGang(Duration grace, bool is_sigint_first) {
+  is_sigint_first_ = is_sigint_first;
+  Dismiss(grace);
+}
+
+void JobLauncher::SignalWorker(int worker, int signo) {
+  SendToWorker(worker, wire::Signal{worker, signo});
+}
+
+void JobLauncher::WriteTo(int worker, std::shared_ptr<const std::string> bytes) {
+  channels_.Write(worker, std::move(bytes));
+}
+
+void JobLauncher::OnceWritten(std::function<void()> done) {
+  console_->output().OnceWritten(std::move(done));
+}
+
 void JobLauncher::SayThreads(const std::map<int, wire::StartGeneration>& messages) {
+  if (!client_->is_one_gang()) return;
   if (const std::string notice = ThreadsNotice(messages); !notice.empty()) console_->Say(notice);
 }
 
@@ -205,7 +200,7 @@ void JobLauncher::FinishConsole() {
   console_->Finish(
       [this](Status drained) {
         AddDrainFault(verdict_, std::move(drained));
-        if (serve_) serve_->Close(verdict_.exit_code);
+        client_->Close(verdict_.exit_code);
       },
       // By now the keeper of a lost agent has ended, by itself or killed like the agent.
       [this] {

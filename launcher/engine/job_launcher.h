@@ -21,6 +21,7 @@
 #include "launcher/driver/last_error.h"
 #include "launcher/driver/verdict.h"
 #include "launcher/engine/agent_set.h"
+#include "launcher/engine/job_client.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/launcher.h"
@@ -37,7 +38,7 @@ namespace hvdray {
 /// The base of FixedLauncher and ElasticLauncher. Workers are identified by the numbers that their
 /// agents use: the rank in a job of fixed size, else a number that grows with each start. Threads:
 /// the loop's.
-class JobLauncher : public Launcher {
+class JobLauncher : public Launcher, protected JobClient::Owner {
  public:
   /// See OpenJob().
   virtual Status Open(std::optional<ServeOptions> client) = 0;
@@ -49,7 +50,6 @@ class JobLauncher : public Launcher {
  protected:
   /// `worker_word`: what messages call a worker. Loop and trace outlive this.
   JobLauncher(Loop& loop, Trace& trace, LaunchPlan plan, std::string_view worker_word);
-  ~JobLauncher() override = default;
 
   // What differs.
   virtual AgentSet& agents() = 0;
@@ -62,7 +62,7 @@ class JobLauncher : public Launcher {
   /// A worker's report, for --events.
   virtual void RecordReport(int worker, uint32_t number, const Json& metrics) = 0;
   /// Hosts no longer need the client's object.
-  virtual void DropObject(int64_t object) = 0;
+  virtual void DropFromHosts(int64_t object) = 0;
   /// The client stops its gang.
   virtual void Dismiss(Duration grace) = 0;
   /// The driver has work to do before a session can end.
@@ -75,11 +75,9 @@ class JobLauncher : public Launcher {
   /// Opens the output. `handlers`: HandlersFeeding(*this), with on_forward_signal. Errors:
   /// kFileUnwritable.
   Status OpenConsole(JobConsole::Handlers handlers);
-  /// The client's requests that are the same for both: all but start, put, map, hosts, notify
-  /// and warm.
-  ServeSession::Gangs CommonRequests();
-  /// Errors: those of ServeSession::Open() and AgentSet::OfferMemory().
-  Status OpenSession(ServeOptions options, ServeSession::Gangs gangs);
+  /// Makes the client; nullopt: that of `hvdray run`. Errors: those of ServeSession::Open() and
+  /// AgentSet::OfferMemory().
+  Status OpenClient(std::optional<ServeOptions> serve);
 
   /// Drops the message if the worker was never started.
   void SendToWorker(int worker, wire::Body body);
@@ -104,7 +102,6 @@ class JobLauncher : public Launcher {
   /// A signal, or a reader that has gone, ends the session, whatever ends its gang.
   template <typename Fact>
   void EndServingOn(const Fact& fact) {
-    if (!serve_) return;
     if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
       EndServing(InterruptedCause(signal->signo));
     } else if (std::holds_alternative<event::ReaderGone>(fact)) {
@@ -130,13 +127,23 @@ class JobLauncher : public Launcher {
   StartProgress progress_;
   Verdict verdict_;
 
-  // Of hvdray serve.
-  std::unique_ptr<ServeSession> serve_;  // null: hvdray run
-  ServeEnd serve_end_;
+  std::unique_ptr<JobClient> client_;
+  ServeEnd serve_end_;            // of a client with more than one gang
   bool is_sigint_first_ = false;  // the gang is dismissed that way
 
  private:
   WorkerChannels::Handlers MakeChannelHandlers();
+
+  // Of JobClient::Owner, what is the same for both.
+  void StopGang(Duration grace, bool is_sigint_first) final;
+  void SignalWorker(int worker, int signo) final;
+  void WriteTo(int worker, std::shared_ptr<const std::string> bytes) final;
+  void GiveTo(int worker, int64_t object) final { channels_.Give(worker, object); }
+  void DropObject(int64_t object) final { channels_.DropObject(object); }
+  void OnceWritten(std::function<void()> done) final;
+  size_t QueuedBytes() const final { return channels_.queued_bytes(); }
+  void OnClientRoom() final { channels_.GrantWithheld(); }
+  void OnClientsGone() final { EndServing({}); }
 
   const std::string_view worker_word_;
   WarmStarts warm_starts_;

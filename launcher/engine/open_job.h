@@ -8,23 +8,12 @@
 
 #include "base/loop.h"
 #include "base/result.h"
-#include "cluster/host_source.h"
-#include "cluster/transport.h"
 #include "launcher/engine/elastic_hosts.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/serve_session.h"
 #include "launcher/report/trace.h"
 
 namespace hvdray {
-
-/// How a job reaches its hosts. All outlive it.
-struct JobReach {
-  Transport& transport;
-  // An elastic job also needs:
-  ElasticHosts* hosts = nullptr;
-  HostSource* source = nullptr;
-  ToldHosts* told = nullptr;  ///< The source, if the client tells the hosts; else null.
-};
 
 /// Opens all files that the job writes, and starts its source of hosts, so that a mistake stops it
 /// before any host is dialled. `plan.spec` decides whether the job is elastic; then the plan needs

@@ -41,16 +41,15 @@ void RefuseClient(int socket, const Status& why, int exit_code) {
       .ok();
 }
 
-ServeSession::ServeSession(Loop& loop, ServeOptions options, Gangs gangs)
-    : loop_(loop), options_(std::move(options)), gangs_(std::move(gangs)) {}
+ServeSession::ServeSession(Loop& loop, ServeOptions options, Owner& owner)
+    : loop_(loop), options_(std::move(options)), owner_(owner) {}
 
 ServeSession::~ServeSession() = default;
 
 Result<std::unique_ptr<ServeSession>> ServeSession::Open(Loop& loop, ServeOptions options,
-                                                         Gangs gangs) {
+                                                         Owner& owner) {
   UniqueFd socket = std::move(options.socket);
-  std::unique_ptr<ServeSession> session(
-      new ServeSession(loop, std::move(options), std::move(gangs)));
+  std::unique_ptr<ServeSession> session(new ServeSession(loop, std::move(options), owner));
   if (socket.is_valid()) {
     HVDRAY_RETURN_IF_ERROR(session->Connect(std::move(socket)));
     return session;
@@ -70,7 +69,7 @@ Status ServeSession::Connect(UniqueFd socket) {
   handlers.on_request = [this](ControlRequest request) { Take(std::move(request)); };
   handlers.on_piece = [this](ByteView piece, uint64_t left) { OnPiece(piece, left); };
   handlers.on_gone = [this](const Status& why) { OnGone(why); };
-  handlers.on_room = [this] { gangs_.on_room(); };
+  handlers.on_room = [this] { owner_.OnClientRoom(); };
   HVDRAY_ASSIGN_OR_RETURN(
       link_, ControlLink::Open(loop_, std::move(socket), options_.grace, std::move(handlers)));
   last_gang_ = last_object_ = 0;
@@ -98,21 +97,21 @@ void ServeSession::OnGone(const Status& why) {
     return;
   }
   if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
-  if (start_.gang != 0) gangs_.dismiss(options_.grace, false);
+  if (start_.gang != 0) owner_.StopGang(options_.grace, false);
   DropObjects();
   ++gone_clients_;
-  gangs_.on_room();
+  owner_.OnClientRoom();
   if (listener_ == nullptr || options_.linger <= Duration::zero()) {
     // Its messages still go to the client until the end.
-    return gangs_.on_end();
+    return owner_.OnClientsGone();
   }
   // Not from within a handler of the link.
   parting_ = loop_.After(Duration::zero(), [this] {
     link_->Close(0);  // hvdray goes on
     link_.reset();
-    gangs_.on_room();
+    owner_.OnClientRoom();
   });
-  linger_timer_ = loop_.After(options_.linger, [this] { gangs_.on_end(); });
+  linger_timer_ = loop_.After(options_.linger, [this] { owner_.OnClientsGone(); });
 }
 
 void ServeSession::Close(int exit_code) {
@@ -125,7 +124,7 @@ void ServeSession::Close(int exit_code) {
 // Backpressure: a client that sends faster than workers read waits.
 void ServeSession::PaceClient() {
   if (link_ == nullptr) return;
-  const size_t queued = gangs_.queued_bytes();
+  const size_t queued = owner_.QueuedBytes();
   if (!is_paced_ && (queued > kMostQueuedBytes || !parts_.empty())) {
     is_paced_ = true;
     link_->SetReading(false);
@@ -177,7 +176,7 @@ void ServeSession::On(control::Start&& start) {
   last_gang_ = start.gang;
   start_ = std::move(start);
   start_data_ = start_.has_data ? DataMessage(start_.data, start_.blob) : nullptr;
-  if (const Status status = gangs_.start(start_); !status.ok()) OnRefused(status);
+  if (const Status status = owner_.StartGang(start_); !status.ok()) OnRefused(status);
 }
 
 void ServeSession::OnRefused(const Status& why) {
@@ -212,7 +211,7 @@ void ServeSession::On(const control::Send& send) {
   const auto message = DataMessage(send.data, send.blob);
   for (const int worker : *workers) {
     Give(worker, send.objects);
-    gangs_.write(worker, message);
+    owner_.WriteTo(worker, message);
   }
   PaceClient();
 }
@@ -220,12 +219,12 @@ void ServeSession::On(const control::Send& send) {
 void ServeSession::On(const control::Signal& signal) {
   const Result<std::vector<int>> workers = WorkersOf(signal.gang, signal.to);
   if (!workers.ok()) return Refuse("signal", workers.status());
-  for (const int worker : *workers) gangs_.signal(worker, signal.signo);
+  for (const int worker : *workers) owner_.SignalWorker(worker, signal.signo);
 }
 
 void ServeSession::On(const control::Stop& stop) {
   // It may have ended meanwhile: the client has not read that yet.
-  if (stop.gang == start_.gang) return gangs_.dismiss(stop.grace, stop.is_sigint_first);
+  if (stop.gang == start_.gang) return owner_.StopGang(stop.grace, stop.is_sigint_first);
   if (stop.gang > last_gang_) {
     Refuse("stop", {ErrorCode::kUsage, fmt::format("gang {} was not started", stop.gang)});
   }
@@ -275,10 +274,10 @@ void ServeSession::OnPiece(ByteView piece, uint64_t left) {
 bool ServeSession::PutNext(Part& part) {
   wire::ObjectPiece& piece = part.piece;
   if (part.memory == nullptr) {
-    gangs_.put(piece);
+    owner_.PutObject(piece);
     return true;
   }
-  if (piece.offset == 0 && gangs_.map(piece.object, part.memory)) return true;
+  if (piece.offset == 0 && owner_.MapObject(piece.object, part.memory)) return true;
   Result<std::string> bytes = ReadMemory(part.memory->get(), piece.offset, wire::kMaxObjectPiece);
   if (!bytes.ok()) {
     failed_objects_.insert(piece.object);
@@ -287,13 +286,13 @@ bool ServeSession::PutNext(Part& part) {
   }
   const size_t count = bytes->size();
   piece.bytes = std::move(bytes).value();
-  gangs_.put(piece);
+  owner_.PutObject(piece);
   piece.offset += count;
   return piece.offset == piece.size;
 }
 
 void ServeSession::PutParts() {
-  while (!parts_.empty() && gangs_.has_object_room()) {
+  while (!parts_.empty() && owner_.HasObjectRoom()) {
     if (PutNext(parts_.front())) parts_.pop_front();
   }
   while (parts_.empty() && !waiting_.empty()) {
@@ -311,11 +310,11 @@ void ServeSession::On(const control::Drop& drop) {
                                                           drop.object, start_.gang)});
   }
   failed_objects_.erase(drop.object);
-  if (objects_.erase(drop.object) > 0) gangs_.drop(drop.object);
+  if (objects_.erase(drop.object) > 0) owner_.DropObject(drop.object);
 }
 
 void ServeSession::On(const control::Hosts& hosts) {
-  if (const Status status = gangs_.hosts(hosts); !status.ok()) Refuse("hosts", status);
+  if (const Status status = owner_.TakeHosts(hosts); !status.ok()) Refuse("hosts", status);
 }
 
 void ServeSession::On(const control::Notify& notify) {
@@ -323,18 +322,18 @@ void ServeSession::On(const control::Notify& notify) {
   if (!workers.ok()) return Refuse("notify", workers.status());
   Status first;
   for (const int worker : *workers) {
-    Status status = gangs_.notify(worker, notify.timestamp);
+    Status status = owner_.NotifyWorker(worker, notify.timestamp);
     if (first.ok()) first = std::move(status);
   }
   if (!first.ok()) Refuse("notify", first);
 }
 
 void ServeSession::On(const control::Warm& warm) {
-  if (const Status status = gangs_.warm(warm); !status.ok()) Refuse("warm", status);
+  if (const Status status = owner_.WarmHosts(warm); !status.ok()) Refuse("warm", status);
 }
 
 void ServeSession::On(const control::Flush& /*flush*/) {
-  gangs_.flush([this, client = gone_clients_] {
+  owner_.OnceWritten([this, client = gone_clients_] {
     if (link_ != nullptr && client == gone_clients_) link_->Send(FlushedMessage());
   });
 }
@@ -354,7 +353,7 @@ void ServeSession::DropObjects() {
   parts_.clear();
   waiting_.clear();
   failed_objects_.clear();
-  for (const int64_t object : std::exchange(objects_, {})) gangs_.drop(object);
+  for (const int64_t object : std::exchange(objects_, {})) owner_.DropObject(object);
 }
 
 Status ServeSession::CheckObjects(const std::vector<int64_t>& objects) const {
@@ -370,7 +369,7 @@ Status ServeSession::CheckObjects(const std::vector<int64_t>& objects) const {
 }
 
 void ServeSession::Give(int worker, const std::vector<int64_t>& objects) {
-  for (const int64_t object : objects) gangs_.give(worker, object);
+  for (const int64_t object : objects) owner_.GiveTo(worker, object);
 }
 
 void ServeSession::OnObjectProblem(int64_t object, std::string_view host, int error) {
@@ -378,7 +377,7 @@ void ServeSession::OnObjectProblem(int64_t object, std::string_view host, int er
   Refuse("put", {ErrorCode::kOutOfResources,
                  fmt::format("host {} can't hold object {}: {}", host, object, ::strerror(error))});
   // Its workers may wait for it.
-  if (start_.gang != 0) gangs_.dismiss(options_.grace, false);
+  if (start_.gang != 0) owner_.StopGang(options_.grace, false);
 }
 
 // ---- its gang
@@ -392,7 +391,7 @@ void ServeSession::OnNoWorkers() {
 void ServeSession::OnWorker(int worker, const RankInfo& place) {
   workers_[worker] = {.place = place};
   Give(worker, start_.objects);
-  if (start_data_ != nullptr) gangs_.write(worker, start_data_);
+  if (start_data_ != nullptr) owner_.WriteTo(worker, start_data_);
 }
 
 void ServeSession::OnMembers(const std::vector<RankInfo>& ranks, const std::vector<int>& workers) {
@@ -498,6 +497,10 @@ void ServeSession::OnStopped(const JobReport& report) {
   }
   link_->Send(stopped);
   OnTaken();  // maybe the start of the next one
+}
+
+std::function<void(const Json&)> ServeSession::event_sink() {
+  return [this](const Json& line) { OnEvent(line); };
 }
 
 void ServeSession::OnEvent(const Json& line) {

@@ -19,6 +19,7 @@
 #include "base/loop.h"
 #include "launcher/driver/verdict.h"
 #include "launcher/engine/control_link.h"
+#include "launcher/engine/job_client.h"
 #include "launcher/job/placement.h"
 #include "launcher/report/job_report.h"
 #include "wire/message.h"
@@ -68,75 +69,31 @@ class ServeEnd {
   Verdict verdict_;
 };
 
-/// Workers are named as their agents name them: in a gang of fixed size by rank, in an elastic job
-/// by a number of their own. Threads: the loop's. Loop outlives it.
-class ServeSession {
+/// The client at a socket. Threads: the loop's. Loop and owner outlive it.
+class ServeSession final : public JobClient {
  public:
-  /// What the launcher does for the client.
-  struct Gangs {
-    /// Errors: why there can be none; it is refused.
-    std::function<Status(const control::Start&)> start;
-    std::function<void(Duration grace, bool is_sigint_first)> dismiss;
-    std::function<void(int worker, int signo)> signal;
-    std::function<void(int worker, std::shared_ptr<const std::string> bytes)> write;
-    std::function<void(int worker, int64_t object)> give;
-    /// To all hosts, in order.
-    std::function<void(const wire::ObjectPiece& piece)> put;
-    /// All of an object; hosts that share this machine's memory map it. False: others need its
-    /// pieces, too, which put() then gives to them alone.
-    std::function<bool(int64_t object, const std::shared_ptr<const UniqueFd>& memory)> map;
-    std::function<void(int64_t object)> drop;
-    /// The hosts of an elastic job, found by the client. Errors: why they are refused.
-    std::function<Status(const control::Hosts&)> hosts;
-    /// That worker of an elastic job is told that hosts have changed. Errors: why it can't be.
-    std::function<Status(int worker, int64_t timestamp)> notify;
-    /// Each host answers by OnWarmed(). Errors: why there is nothing to answer; it is refused.
-    std::function<Status(const control::Warm&)> warm;
-    /// Calls `done` once what workers have printed until now is written; maybe at once.
-    std::function<void(std::function<void()> done)> flush;
-    /// All hosts take pieces now: they are ready, and their links are not full.
-    std::function<bool()> has_object_room;
-    /// Bytes written that workers have not taken yet.
-    std::function<size_t()> queued_bytes;
-    /// The client takes data again.
-    std::function<void()> on_room;
-    /// No client is left, or will come.
-    std::function<void()> on_end;
-  };
   /// Errors: kUsage for an unusable socket, kFileUnwritable for the path.
-  static Result<std::unique_ptr<ServeSession>> Open(Loop& loop, ServeOptions options, Gangs gangs);
-  ~ServeSession();
+  static Result<std::unique_ptr<ServeSession>> Open(Loop& loop, ServeOptions options, Owner& owner);
+  ~ServeSession() override;
 
-  // Told by the launcher, while a gang lives.
-  /// No earlier worker is left.
-  void OnNoWorkers();
-  /// A worker is being started: it gets the data of the gang's start.
-  void OnWorker(int worker, const RankInfo& place);
-  /// These are its ranks from now on. Workers that it names may still have to come.
-  void OnMembers(const std::vector<RankInfo>& ranks, const std::vector<int>& workers);
-  /// That worker takes the place of the one that had its rank.
-  void OnMember(int worker);
-  void OnWorkerStarted(int worker, uint32_t pid);
-  void OnHello(int worker, const Json& hello);
-  void OnData(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of);
-  void OnReport(int worker, uint32_t number, const Json& metrics);
-  /// Workers or hosts took some of what was written.
-  void OnTaken();
-  /// That host can't hold the object.
-  void OnObjectProblem(int64_t object, std::string_view host, int error);
-  /// The result of `warm` on that host. `left`: hosts that have not answered yet.
-  void OnWarmed(std::string_view host, const wire::Warmed& warmed, size_t left);
-  void OnStopped(const JobReport& report);
-  /// Its start could not be carried out after all.
-  void OnRefused(const Status& why);
-
-  /// How many clients have gone. The bytes of its objects carry it, and so does a problem with one.
-  uint32_t gone_clients() const { return gone_clients_; }
-  /// A line of --events.
-  void OnEvent(const Json& line);
-  /// The client takes data.
-  bool HasRoom() const { return link_ == nullptr || link_->HasRoom(); }
-  void Close(int exit_code);
+  bool is_one_gang() const override { return false; }
+  std::function<void(const Json&)> event_sink() override;
+  void OnNoWorkers() override;
+  void OnWorker(int worker, const RankInfo& place) override;
+  void OnMembers(const std::vector<RankInfo>& ranks, const std::vector<int>& workers) override;
+  void OnMember(int worker) override;
+  void OnWorkerStarted(int worker, uint32_t pid) override;
+  void OnHello(int worker, const Json& hello) override;
+  void OnData(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of) override;
+  void OnReport(int worker, uint32_t number, const Json& metrics) override;
+  void OnTaken() override;
+  void OnObjectProblem(int64_t object, std::string_view host, int error) override;
+  void OnWarmed(std::string_view host, const wire::Warmed& warmed, size_t left) override;
+  void OnStopped(const JobReport& report) override;
+  void OnRefused(const Status& why) override;
+  uint32_t gone_clients() const override { return gone_clients_; }
+  bool HasRoom() const override { return link_ == nullptr || link_->HasRoom(); }
+  void Close(int exit_code) override;
 
  private:
   struct Worker {  // NOLINT(bugprone-exception-escape): its move throws nothing
@@ -146,7 +103,7 @@ class ServeSession {
     bool is_greeted = false;
   };
 
-  ServeSession(Loop& loop, ServeOptions options, Gangs gangs);
+  ServeSession(Loop& loop, ServeOptions options, Owner& owner);
   Status Connect(UniqueFd socket);
   void OnClient(UniqueFd socket);
   void OnGone(const Status& why);
@@ -177,10 +134,11 @@ class ServeSession {
   void Refuse(std::string_view about, const Status& why);
   void TellReady();
   void PaceClient();
+  void OnEvent(const Json& line);
 
   Loop& loop_;
   const ServeOptions options_;
-  const Gangs gangs_;
+  Owner& owner_;
   std::unique_ptr<ControlListener> listener_;
   std::unique_ptr<ControlLink> link_;
   control::Start start_;                           // of the gang; gang 0: none lives

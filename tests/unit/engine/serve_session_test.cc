@@ -103,7 +103,8 @@ class Client {
                          .on_blob = [](ByteView, uint64_t) { return Status(); }}};
 };
 
-class ServeSessionTest : public testing::Test {
+/// What the session asks of the launcher is noted in `calls_`.
+class ServeSessionTest : public testing::Test, protected JobClient::Owner {
  protected:
   ServeOptions Options() const {
     ServeOptions options;
@@ -118,7 +119,7 @@ class ServeSessionTest : public testing::Test {
     auto [ours, theirs] = MakeSocketPair().value();
     ServeOptions options = Options();
     options.socket = std::move(ours);
-    session_ = ServeSession::Open(*loop_, std::move(options), Gangs()).value();
+    session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
     client_.emplace(*loop_, std::move(theirs));
     client_->Hello();
     return *client_;
@@ -129,68 +130,13 @@ class ServeSessionTest : public testing::Test {
     ServeOptions options = Options();
     options.path = path_;
     options.linger = linger;
-    session_ = ServeSession::Open(*loop_, std::move(options), Gangs()).value();
+    session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
   }
   Client Connect() {
     UniqueFd fd;
     EXPECT_EQ(ConnectUnix(path_, fd), 0);
     Settle(*loop_);
     return {*loop_, std::move(fd)};
-  }
-
-  /// What the session asks of the launcher is noted in `calls_`.
-  ServeSession::Gangs Gangs() {
-    const auto note = [this](std::string line) { calls_.push_back(std::move(line)); };
-    ServeSession::Gangs gangs;
-    gangs.start = [=, this](const control::Start& start) {
-      note(fmt::format("start {} np={}", start.gang, start.np));
-      return start_answer_;
-    };
-    gangs.dismiss = [=](Duration grace, bool is_sigint_first) {
-      note(fmt::format("dismiss {} {}", Seconds(grace).count(),
-                       is_sigint_first ? "SIGINT" : "SIGTERM"));
-    };
-    gangs.signal = [=](int worker, int signo) { note(fmt::format("signal {} {}", worker, signo)); };
-    gangs.write = [=, this](int worker, const std::shared_ptr<const std::string>& bytes) {
-      if (is_write_noted_) note(fmt::format("write {} {}", worker, *bytes));
-    };
-    gangs.give = [=](int worker, int64_t object) {
-      note(fmt::format("give {} {}", worker, object));
-    };
-    gangs.put = [=, this](const wire::ObjectPiece& piece) {
-      note(fmt::format("put {} {}+{}/{}", piece.object, piece.offset, piece.bytes.size(),
-                       piece.size));
-      if (put_room_ > 0) --put_room_;
-    };
-    gangs.map = [=, this](int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
-      note(fmt::format("map {} {}", object, ReadMemory(memory->get(), 0, 9).value()));
-      return is_memory_shared_;
-    };
-    gangs.drop = [=](int64_t object) { note(fmt::format("drop {}", object)); };
-    gangs.hosts = [=, this](const control::Hosts& hosts) {
-      note(fmt::format("hosts {}{}", hosts.hosts.size(), hosts.is_final ? " final" : ""));
-      return hosts_answer_;
-    };
-    gangs.notify = [=, this](int worker, int64_t timestamp) {
-      note(fmt::format("notify {} {}", worker, timestamp));
-      return notify_answer_;
-    };
-    gangs.warm = [=, this](const control::Warm& warm) {
-      note(fmt::format("warm {}", warm.preload.front()));
-      return warm_answer_;
-    };
-    gangs.flush = [=, this](std::function<void()> done) {
-      note("flush");
-      flushes_.push_back(std::move(done));
-    };
-    gangs.has_object_room = [this] { return put_room_ != 0; };
-    gangs.queued_bytes = [this] { return queued_bytes_; };
-    gangs.on_room = [this] {
-      ++rooms_;
-      if (on_room_) on_room_();
-    };
-    gangs.on_end = [=] { note("end"); };
-    return gangs;
   }
 
   /// What the session has asked since the last time.
@@ -244,6 +190,59 @@ class ServeSessionTest : public testing::Test {
   std::vector<std::function<void()>> flushes_;
   std::optional<Client> client_;
   std::unique_ptr<ServeSession> session_;
+
+ private:
+  Status StartGang(const control::Start& start) override {
+    Note(fmt::format("start {} np={}", start.gang, start.np));
+    return start_answer_;
+  }
+  void StopGang(Duration grace, bool is_sigint_first) override {
+    Note(fmt::format("dismiss {} {}", Seconds(grace).count(),
+                     is_sigint_first ? "SIGINT" : "SIGTERM"));
+  }
+  void SignalWorker(int worker, int signo) override {
+    Note(fmt::format("signal {} {}", worker, signo));
+  }
+  void WriteTo(int worker, std::shared_ptr<const std::string> bytes) override {
+    if (is_write_noted_) Note(fmt::format("write {} {}", worker, *bytes));
+  }
+  void GiveTo(int worker, int64_t object) override {
+    Note(fmt::format("give {} {}", worker, object));
+  }
+  void PutObject(const wire::ObjectPiece& piece) override {
+    Note(
+        fmt::format("put {} {}+{}/{}", piece.object, piece.offset, piece.bytes.size(), piece.size));
+    if (put_room_ > 0) --put_room_;
+  }
+  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) override {
+    Note(fmt::format("map {} {}", object, ReadMemory(memory->get(), 0, 9).value()));
+    return is_memory_shared_;
+  }
+  void DropObject(int64_t object) override { Note(fmt::format("drop {}", object)); }
+  bool HasObjectRoom() override { return put_room_ != 0; }
+  Status TakeHosts(const control::Hosts& hosts) override {
+    Note(fmt::format("hosts {}{}", hosts.hosts.size(), hosts.is_final ? " final" : ""));
+    return hosts_answer_;
+  }
+  Status NotifyWorker(int worker, int64_t timestamp) override {
+    Note(fmt::format("notify {} {}", worker, timestamp));
+    return notify_answer_;
+  }
+  Status WarmHosts(const control::Warm& warm) override {
+    Note(fmt::format("warm {}", warm.preload.front()));
+    return warm_answer_;
+  }
+  void OnceWritten(std::function<void()> done) override {
+    Note("flush");
+    flushes_.push_back(std::move(done));
+  }
+  size_t QueuedBytes() const override { return queued_bytes_; }
+  void OnClientRoom() override {
+    ++rooms_;
+    if (on_room_) on_room_();
+  }
+  void OnClientsGone() override { Note("end"); }
+  void Note(std::string line) { calls_.push_back(std::move(line)); }
 };
 
 // ---- greeting
@@ -252,7 +251,7 @@ TEST_F(ServeSessionTest, HelloIsAnsweredWithWhoServes) {
   auto [ours, theirs] = MakeSocketPair().value();
   ServeOptions options = Options();
   options.socket = std::move(ours);
-  session_ = ServeSession::Open(*loop_, std::move(options), Gangs()).value();
+  session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
   Client client(*loop_, std::move(theirs));
   client.Say({{"type", "hello"}, {"protocol", 1}});
   EXPECT_EQ(client.Hear(), (Json{{"type", "hello"},
@@ -266,13 +265,13 @@ TEST_F(ServeSessionTest, EventsBeforeTheFirstHelloFollowItsAnswer) {
   auto [ours, theirs] = MakeSocketPair().value();
   ServeOptions options = Options();
   options.socket = std::move(ours);
-  session_ = ServeSession::Open(*loop_, std::move(options), Gangs()).value();
+  session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
   Client client(*loop_, std::move(theirs));
-  session_->OnEvent({{"event", "host_ready"}});
+  session_->event_sink()({{"event", "host_ready"}});
   EXPECT_EQ(client.Hear(), Json());
   client.Hello();
   EXPECT_EQ(client.Hear(), (Json{{"type", "event"}, {"event", "host_ready"}}));
-  session_->OnEvent({{"event", "host_lost"}});
+  session_->event_sink()({{"event", "host_lost"}});
   EXPECT_EQ(client.Hear(), (Json{{"type", "event"}, {"event", "host_lost"}}));
 }
 
@@ -853,9 +852,9 @@ TEST_F(ServeSessionTest, TheNextClientHearsNothingBeforeItsHello) {
   Client first = Connect();
   first.Hello();
   first.Leave();
-  session_->OnEvent({{"event", "while nobody was there"}});
+  session_->event_sink()({{"event", "while nobody was there"}});
   Client second = Connect();
-  session_->OnEvent({{"event", "host_lost"}});
+  session_->event_sink()({{"event", "host_lost"}});
   EXPECT_EQ(second.Hear(), Json());
   second.Hello();
   EXPECT_EQ(second.Hear(), (Json{{"type", "event"}, {"event", "host_lost"}}));
@@ -902,11 +901,11 @@ TEST_F(ServeSessionTest, CloseRemovesThePathAndSaysBye) {
 TEST_F(ServeSessionTest, ASocketOrPathOfNoUseIsAnError) {
   ServeOptions options = Options();
   options.socket.Reset(::socket(AF_UNIX, SOCK_STREAM, 0));
-  EXPECT_EQ(ServeSession::Open(*loop_, std::move(options), Gangs()).status().code(),
+  EXPECT_EQ(ServeSession::Open(*loop_, std::move(options), *this).status().code(),
             ErrorCode::kUsage);
   ServeOptions other = Options();
   other.path = directory_ / "no/such/folder";
-  EXPECT_EQ(ServeSession::Open(*loop_, std::move(other), Gangs()).status().code(),
+  EXPECT_EQ(ServeSession::Open(*loop_, std::move(other), *this).status().code(),
             ErrorCode::kFileUnwritable);
 }
 

@@ -169,6 +169,7 @@ class ServeTranscriptTest : public testing::Test {
     plan_.spec.are_hosts_told.Set(true, "test");
     ToldHosts told(*loop_);
     Trace trace(plan_.began, {}, false);
+    plan_.spec.np.Set(1, "test");
     plan_.spec.min_np.Set(1, "test");
     plan_.spec.elastic_mode.Set(ElasticMode::kGang, "test");
     auto launcher =
