@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cluster/agent_bootstrap.h"
+#include "cluster/scripts.h"
 
 namespace hvdray {
 namespace {
@@ -36,29 +37,6 @@ constexpr std::string_view kGuardedRun =
     R"sh(p=$PPID; t=$$; (while kill -0 $p && kill -0 $t; do sleep 1; done; )sh"
     R"sh(trap "" TERM; kill -TERM -$t; sleep 5; kill -KILL -$t) </dev/null >/dev/null 2>&1 & g=$!; )sh"
     R"sh("$@"; s=$?; kill $g 2>/dev/null; exit $s)sh";
-
-// Words for `export`: where the GCS of this cluster's node here is, which is marked in its
-// environment, and the dashboard with that GCS. Of processes in this network: those of containers
-// are seen, too. Where it has none and another cluster does, stderr says so.
-constexpr std::string_view kFindRay =
-    R"sh(here() { [ "$(readlink "${1%cmdline}ns/net")" = "$(readlink /proc/self/ns/net)" ]; }; )sh"
-    R"sh(running() { grep -lazx -e "$1" /proc/[0-9]*/cmdline 2>/dev/null; }; )sh"
-    R"sh(for f in $(running '[^ ]*/raylet/raylet'); do )sh"
-    R"sh(grep -qazx -e "HVDRAY_NODE=$cluster/.*" "${f%cmdline}environ" 2>/dev/null && here $f || continue; )sh"
-    R"sh(gcs=$(tr '\0' '\n' <$f | sed -n 's/^--gcs-address=//p'); [ -n "$gcs" ] || exit 0; )sh"
-    R"sh(echo "RAY_ADDRESS=$gcs"; )sh"
-    R"sh(for f in $(running '.*/dashboard/dashboard[.]py'); do )sh"
-    R"sh(words=$(tr '\0' '\n' <$f); case $words in *--disable-frontend*) continue ;; esac; )sh"
-    R"sh(printf '%s\n' "$words" | grep -qxF -e "--gcs-address=$gcs" && here $f || continue; )sh"
-    R"sh(host=$(printf '%s\n' "$words" | sed -n 's/^--host=//p'); )sh"
-    R"sh(port=$(printf '%s\n' "$words" | sed -n 's/^--port=//p'); )sh"
-    R"sh(case $host in '' | 0.0.0.0 | localhost) host=127.0.0.1 ;; *:*) host="[$host]" ;; esac; )sh"
-    R"sh(echo "RAY_API_SERVER_ADDRESS=http://$host:$(listening_port ${f%/cmdline} ${port:-8265})"; )sh"
-    R"sh(break; done; exit 0; done; )sh"
-    R"sh(for f in $(running '[^ ]*/raylet/raylet'); do )sh"
-    R"sh(grep -qazx -e "HVDRAY_NODE=.*" "${f%cmdline}environ" 2>/dev/null && here $f || continue; )sh"
-    R"sh(echo "hvdray: no Ray of cluster $cluster runs here; what looks for one finds that of another cluster" >&2; )sh"
-    R"sh(exit 0; done)sh";
 
 std::optional<uint16_t> PortOf(std::string_view text) {
   const std::optional<uint16_t> port = ParseInteger<uint16_t>(text);
@@ -94,8 +72,8 @@ std::string TextForRay(std::string_view cluster, std::string_view text) {
       "if [ -r ~/.hvdray/clusters/{0}/token ]; then export RAY_AUTH_MODE=${{RAY_AUTH_MODE:-token}} "
       "RAY_AUTH_TOKEN_PATH=~/.hvdray/clusters/{0}/token; fi; "
       "if [ -z \"$RAY_ADDRESS$RAY_API_SERVER_ADDRESS\" ]; then "
-      "for ray in $(cluster={0}; {1}{2}); do export \"$ray\"; done; unset ray; fi; {3}",
-      name, kListeningPort, kFindRay, text);
+      "for ray in $(cluster={0}; {1}; {2}); do export \"$ray\"; done; unset ray; fi; {3}",
+      name, ListeningPortScript(), FindRayScript(), text);
 }
 
 std::string KeptText(TerminalKeeper keeper, std::string_view text) {

@@ -38,17 +38,6 @@ std::vector<std::string> GuardedArgv(const RemoteCommand& command);
 /// has a terminal, which hangs up.
 std::string LoginLine(const RemoteCommand& command);
 
-/// A function for /bin/sh, in one line: `listening_port /proc/PID FIRST` prints the first port from
-/// FIRST on that the process listens at; FIRST, if it listens at none of the next 50.
-inline constexpr std::string_view kListeningPort =
-    R"sh(listening_port() { )sh"
-    R"sh(inodes=$(ls -l "$1/fd" 2>/dev/null | sed -n 's/.*socket:.\([0-9]*\).$/\1/p'); )sh"
-    R"sh({ cat "$1/net/tcp" "$1/net/tcp6" 2>/dev/null | awk -v first="$2" -v inodes="$(echo $inodes)" ')sh"
-    R"sh(BEGIN { n = split(inodes, list, " "); for (i = 1; i <= n; ++i) mine[list[i]] = 1; )sh"
-    R"sh(for (p = first; p <= first + 50; ++p) port[sprintf("%04X", p)] = p } )sh"
-    R"sh($4 == "0A" && ($10 in mine) { split($2, at, ":"); if (at[2] in port) print port[at[2]] }' | sort -n; )sh"
-    R"sh(echo "$2"; } | head -n 1; }; )sh";
-
 /// `text` with token and addresses of the Ray that `hvdray up` started for `cluster`, as far as
 /// they are there and the login has set no others: Ray's own programs take the token from their
 /// environment alone, and without an address the Ray that was started last on the machine.

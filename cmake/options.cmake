@@ -143,6 +143,19 @@ function(hvdray_library name)
   hvdray_precompile(${name})
 endfunction()
 
+# hvdray_embed(OUT FUNCTION HEADER FILE [JOINED]): a source that defines FUNCTION, which HEADER declares: it returns the
+# text of FILE, so that file and program can't be of different versions. JOINED: a script for /bin/sh as one line.
+function(hvdray_embed out function header file)
+  cmake_path(ABSOLUTE_PATH file NORMALIZE)
+  cmake_path(GET file STEM LAST_ONLY stem)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${stem}_text.cc)
+  add_custom_command(OUTPUT ${source}
+                     COMMAND ${CMAKE_COMMAND} -DIN=${file} -DOUT=${source} -DNAME=${function} -DHEADER=${header}
+                             "-DJOINED=${ARGN}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_text.cmake
+                     DEPENDS ${file} ${CMAKE_SOURCE_DIR}/cmake/embed_text.cmake VERBATIM)
+  set(${out} ${source} PARENT_SCOPE)
+endfunction()
+
 # hvdray_executable(NAME SOURCES... [LINK targets...]): a program of the product.
 function(hvdray_executable name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})

@@ -31,7 +31,7 @@ for option in "SessionType none" "StdinNull yes" "RequestTTY force" "RemoteComma
 done
 [[ $(asked "  ForkAfterAuthentication yes" example.invalid) == 255 ]]
 grep -q '^Cannot fork into background without a command to execute' "$folder/out"
-! grep -q '^hostname ' "$folder/out"
+if grep -q '^hostname ' "$folder/out"; then exit 1; fi
 echo "ForkAfterAuthentication yes: 255: $(cat "$folder/out")"
 [[ $(asked "  ForkAfterAuthentication yes" example.invalid true) == 0 ]]
 echo "ForkAfterAuthentication yes, with a command: 0"

@@ -18,6 +18,7 @@ apt-get download -q "openssh-client=$version" >/dev/null 2>&1
 dpkg -x openssh-client_*.deb root
 python3 -m venv venv
 venv/bin/pip install -q --disable-pip-version-check paramiko==5.1.0 asyncssh==2.24.1
+# shellcheck disable=SC2238  # a file named more
 printf 'Host gpu1\n  HostName 10.0.0.7\n' >more
 printf 'Include %s/more\n' "$folder" >include
 printf 'Host *\n  User trainer  # who owns the data\n' >comment

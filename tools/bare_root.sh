@@ -103,7 +103,7 @@ export root run at space tree warm
 export -f copy_apt_configuration
 inside() {
   set -euo pipefail
-  local top=$run/root bind file difference
+  local top=$run/root file difference
   mkdir "$top"
   [[ -z $space ]] || mount -t tmpfs -o "size=$space,mode=755" layer "$run"
   mkdir -p "$top" "$run/upper" "$run/work"

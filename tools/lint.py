@@ -81,6 +81,14 @@ def page_offences(names):
                     yield f"{name}:1: no such page or heading: {page} {title}".rstrip()
 
 
+def shell_offences(names):
+    """What shellcheck finds; .shellcheckrc has what it is not asked for."""
+    scripts = [name for name in names if name.endswith(".sh") or (
+        "." not in name.lstrip(".") and (ROOT / name).read_bytes()[:30].startswith((b"#!/bin/sh", b"#!/usr/bin/env bash")))]
+    found = subprocess.run(["shellcheck", "-f", "gcc", *scripts], cwd=ROOT, capture_output=True, text=True)
+    return (found.stdout + found.stderr).splitlines()
+
+
 LIBRARY = re.compile(r"hvdray_(?:library|executable)\((\S+)\s+([^)]*)\)")
 # A definition at the start of a line: a type, an alias, a function or a variable.
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)(?!.*;$)")
@@ -161,6 +169,7 @@ def main():
     found += catalogue_offences()
     found += page_offences(tracked())
     found += twice_offences(tracked())
+    found += shell_offences(tracked())
     print("\n".join(found) if found else "clean")
     return 1 if found else 0
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
 # Checks and paths for the scripts of this tree, which source this file. Sets HOME if it is empty.
 
 if [[ -z ${HOME:-} ]]; then
@@ -71,6 +72,7 @@ cached_venv() {  # cached_venv NAME PROGRAM PACKAGE...     PROGRAM is one that i
   if [[ ! -x $venv/bin/$program || ! -f $venv/.complete ]]; then
     rm -rf "$venv"
     echo "== installing $1 (once)" >&2
+    # shellcheck disable=SC2154  # the caller may set it
     $python -m venv ${venv_options[@]+"${venv_options[@]}"} "$venv" >&2 || return
     if ! "$venv/bin/pip" install --disable-pip-version-check -q "$@" >"$log" 2>&1; then
       tail -n 40 "$log" >&2

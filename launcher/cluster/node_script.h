@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shell program that does everything on a node of a cluster, one verb a call, and what it
-// prints. Pure. It runs as a command of an agent with --keep-processes (docs/adr/0020).
+// The shell program that does everything on a node of a cluster (node_script.sh), one verb a call,
+// and what it prints. Pure. It runs as a command of an agent with --keep-processes (docs/adr/0020).
 //
 // A node keeps, below ~/.hvdray/clusters/NAME: `token`, the cluster's Ray token, and per address of
 // a node ADDRESS/
@@ -147,6 +147,11 @@ JoinedNodes ParseJoinedNodes(std::string_view output);
 
 /// Names that fit into paths and shell words: letters, digits, and . _ - inside.
 bool IsPlainClusterName(std::string_view name);
+
+// Files beside this one as of this build.
+
+std::string_view NodeScript();      ///< node_script.sh
+std::string_view DashboardCalls();  ///< dashboard_calls.py
 
 }  // namespace hvdray
 
