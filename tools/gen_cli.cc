@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
     if (!Write(root / "docs/man" / ("hvdray-" + name + ".1"), hvdray::ManPage(command))) return 1;
     if (!Write(root / "tests/golden/help" / (name + ".txt"), hvdray::Help(command))) return 1;
   }
-  const bool is_written = Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
+  const bool is_written = Write(root / "tests/golden/help/hvdray.txt", hvdray::OverviewHelp()) &&
+                          Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
                           Redraw(root / "docs/elastic.md", hvdray::WithElasticChart) &&
                           Write(root / "configs/schema/cluster.schema.json",

@@ -9,6 +9,7 @@ namespace hvdray {
 namespace {
 
 using Id = OptionId;
+using In = CommandGroup;
 
 // clang-format off
 constexpr HelpExample kRunExamples[] = {
@@ -334,7 +335,7 @@ constexpr CommandOption kTuneOptions[] = {
 };
 
 constexpr CommandRow kCommands[] = {
-    {.name = "run", .summary = "run a command on many slots and report the result",
+    {.name = "run", .summary = "run a command on many slots and report the result", .group = In::kJobs,
      .arguments = "[OPTION...] [--] COMMAND [ARGUMENT...]", .is_launch = true,
      .description = "Starts COMMAND once per slot, tells every worker its rank in Horovod's and torchrun's "
                     "variables, shows the workers' output, and exits when they exit.",
@@ -347,7 +348,7 @@ constexpr CommandRow kCommands[] = {
                    "was started; 124 --timeout; 125 hvdray could not do its part; 126 command not "
                    "executable; 127 not found; 129, 130, 131, 143 hvdray received SIGHUP, SIGINT, SIGQUIT, "
                    "SIGTERM; 141 the reader of its output went away. Full list: docs/errors.md."},
-    {.name = "check", .summary = "check whether a job would start, and describe its hosts",
+    {.name = "check", .summary = "check whether a job would start, and describe its hosts", .group = In::kJobs,
      .arguments = "[OPTION...] [[--] COMMAND [ARGUMENT...]]", .is_launch = true,
      .description = "Checks whether a job would start on these hosts, and describes each host: connection, "
                     "versions, clock, disk, limits, CPUs, memory, GPUs, network, working directory, "
@@ -361,7 +362,7 @@ constexpr CommandRow kCommands[] = {
                    "usage or too few slots, 125 hosts or network, 126 command not executable, 127 not "
                    "found. 129, 130, 131, 143: stopped by a signal.",
      .options = kCheckOptions},
-    {.name = "serve", .summary = "hold hosts and run gangs of workers for a program",
+    {.name = "serve", .summary = "hold hosts and run gangs of workers for a program", .group = In::kJobs,
      .arguments = "[OPTION...] (--control-fd N | --control PATH) [--] WORKER [ARGUMENT...]",
      .is_launch = true,
      .description = "Starts agents on the hosts as run does, and then gangs of WORKER when its client says so, one "
@@ -374,7 +375,7 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "0 the client ended it; 2 wrong usage; 125 hvdray could not do its part; 129, 130, 131, 143 "
                    "stopped by a signal; 141 the reader of its output went away. Each gang's result goes to the client.",
      .options = kServeOptions},
-    {.name = "replay", .summary = "replay an elastic job's recording and check its rules",
+    {.name = "replay", .summary = "replay an elastic job's recording and check its rules", .group = In::kTools,
      .arguments = "[OPTION...] FILE", .missing = "no recording given", .max_arguments = 1,
      .description = "Runs the elastic driver over a job's recording (hvdray run --record) in virtual "
                     "time, prints what changed and when, and stops at the first broken rule. Starts "
@@ -383,7 +384,7 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "0 all rules hold; 1 a rule is broken, or the job ends differently from the recording; "
                    "2 wrong usage, or FILE is not a recording.",
      .options = kReplayOptions},
-    {.name = "follow", .summary = "follow or stop a job submitted to Ray",
+    {.name = "follow", .summary = "follow or stop a job submitted to Ray", .group = In::kRay,
      .arguments = "[OPTION...] ID", .missing = "no job ID given", .max_arguments = 1,
      .description = "Follows a job on Ray from the first line of its output, and exits with its exit code. "
                     "ID is what hvdray run --detach printed. Ctrl-C leaves the job running; with --stop, "
@@ -412,7 +413,7 @@ constexpr CommandRow kCommands[] = {
                    "cleared: the message says which, and the others are done; 129, 130, 131, 143 hvdray received "
                    "SIGHUP, SIGINT, SIGQUIT, SIGTERM.",
      .options = kDownOptions},
-    {.name = "stop", .summary = "stop jobs on Ray, by name or all of a cluster",
+    {.name = "stop", .summary = "stop jobs on Ray, by name or all of a cluster", .group = In::kRay,
      .arguments = "[OPTION...] [FILE] [JOB...]", .max_arguments = SIZE_MAX,
      .description = "Stops jobs and waits until they are over. FILE (.yaml or .yml) is a cluster file, JOB what "
                     "hvdray run --detach printed or ray job submit. Without JOB, stops all jobs that were "
@@ -510,13 +511,13 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "0 success, however the job ended; 2 wrong usage, no such file, node or job; 125 the cluster returned an error; 129, 130, "
                    "143 stopped by SIGHUP, SIGINT, SIGTERM.",
      .options = kLogsOptions},
-    {.name = "jobs", .summary = "list hvdray's jobs on a Ray cluster and their status",
+    {.name = "jobs", .summary = "list hvdray's jobs on a Ray cluster and their status", .group = In::kRay,
      .arguments = "[OPTION...]",
      .description = "Lists the jobs that hvdray has submitted to a Ray cluster, newest first, for as long "
                     "as Ray remembers them. Omits other jobs.",
      .examples = kJobsExamples, .exit_codes = kLookExitCodes,
      .options = kLookOptions},
-    {.name = "slots", .summary = "show how many slots a job could get from a Ray cluster now",
+    {.name = "slots", .summary = "show how many slots a job could get from a Ray cluster now", .group = In::kRay,
      .arguments = "[OPTION...]",
      .description = "Shows how many slots a job could get from a Ray cluster now, node by node. Counts only "
                     "what is free. Reserves nothing.",
@@ -530,7 +531,7 @@ constexpr CommandRow kCommands[] = {
      .examples = kClusterExamples,
      .exit_codes = "0 success, possibly with warnings; 2 wrong usage, or the file is wrong.",
      .options = kClusterOptions},
-    {.name = "bench", .summary = "measure collectives: time and bandwidth over size",
+    {.name = "bench", .summary = "measure collectives: time and bandwidth over size", .group = In::kTools,
      .arguments = "[OPTION...]", .is_launch = true,
      .description = "Measures the collectives of hvdray's library over a sweep of sizes, checks their results, and "
                     "prints a table with the columns of nccl-tests. With -np or -H it starts its ranks as hvdray run "
@@ -541,7 +542,7 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "0 all results are right; 1 a result is wrong, or a rank failed; 2 wrong usage, nothing was "
                    "measured; otherwise as run.",
      .options = kBenchOptions},
-    {.name = "tune", .summary = "search for hyperparameters, each trial on its slots",
+    {.name = "tune", .summary = "search for hyperparameters, each trial on its slots", .group = In::kJobs,
      .arguments = "[OPTION...] FILE | show STORAGE", .missing = "no file of a search given", .max_arguments = 2,
      .description = "Runs the search that FILE describes: Optuna chooses parameters, and trials run side by side on as "
                     "many slots as there are. show prints the trials of a study: STORAGE is its file of SQLite or the URL "
@@ -551,7 +552,7 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "0 a trial has a result; 1 none has; 2 wrong usage, or the file is wrong; 125 the search can't go on; "
                    "129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.",
      .options = kTuneOptions},
-    {.name = "rendezvous", .summary = "serve Horovod's rendezvous for workers that hvdray does not start",
+    {.name = "rendezvous", .summary = "serve Horovod's rendezvous for workers that hvdray does not start", .group = In::kTools,
      .arguments = "[OPTION...]",
      .description = "Serves Horovod's rendezvous for workers that something else starts. Prints ADDRESS "
                     "and PORT on the first line of stdout, then the variables that a worker needs in addition "
@@ -561,14 +562,14 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM; 2 wrong usage; 125 cannot listen; "
                    "141 the reader of its stdout went away.",
      .options = kRendezvousOptions},
-    {.name = "explain", .summary = "say what an error means and what to do about it",
+    {.name = "explain", .summary = "say what an error means and what to do about it", .group = In::kTools,
      .arguments = "[ERROR...]", .max_arguments = SIZE_MAX,
      .description = "Says what an error means and what to do about it. ERROR is the number at the end of a "
                     "message (HVD-E0201, or 201), or its name in reports (host_unreachable). Without "
                     "ERROR, lists all errors, one per line.",
      .examples = kExplainExamples,
      .exit_codes = "0 success; 2 no such error.", .options = kExplainOptions},
-    {.name = "agent", .summary = "per-host side of run; hvdray starts it itself"},
+    {.name = "agent", .summary = "per-host side of run; hvdray starts it itself", .group = In::kTools},
 };
 // clang-format on
 

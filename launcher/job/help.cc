@@ -98,6 +98,17 @@ void ForEachOption(const CommandRow& command, const Title& title, const Use& use
   for (const OptionRow& row : OptionsOf(command)) use(row);
 }
 
+/// Calls `use` for each command, and `title` before each group.
+template <typename Title, typename Use>
+void ForEachCommand(const Title& title, const Use& use) {
+  for (size_t group = 0; group < kCommandGroupTitles.size(); ++group) {
+    title(kCommandGroupTitles[group]);
+    for (const CommandRow& command : CommandTable()) {
+      if (command.group == static_cast<CommandGroup>(group)) use(command);
+    }
+  }
+}
+
 std::string HelpOf(const CommandRow& command, const OptionRow& row) {
   std::string text(row.help);
   // As LayerOfVariables() reads them; those of run and check have one each.
@@ -201,11 +212,11 @@ std::string OverviewHelp() {
       "hvdray starts data-parallel training: unmodified Horovod scripts, torch.distributed\n"
       "scripts, or any command that reads its rank from the environment.\n\n"
       "  hvdray run -np 4 -- python train.py\n"
-      "  hvdray run --cluster configs/quickstart.yaml\n\n"
-      "Commands:\n";
-  for (const CommandRow& command : CommandTable()) {
-    help += fmt::format("  {:<16}{}\n", command.name, command.summary);
-  }
+      "  hvdray run --cluster configs/quickstart.yaml\n";
+  ForEachCommand([&](std::string_view title) { help += fmt::format("\n{}:\n", title); },
+                 [&](const CommandRow& command) {
+                   help += fmt::format("  {:<16}{}\n", command.name, command.summary);
+                 });
   return help +
          "\nhvdray COMMAND --help shows a command's options; ~/.config/hvdray/config.yaml holds "
          "your "
@@ -254,11 +265,13 @@ std::string OverviewManPage() {
       "hvdray\\-run(1).\n"
       ".SH COMMANDS\n";
   std::string pages;
-  for (const CommandRow& command : CommandTable()) {
-    page += fmt::format(".TP\n.B {}\n{}\n", command.name, Roff(command.summary));
-    if (command.arguments.empty()) continue;
-    pages += fmt::format("{}hvdray\\-{}(1)", pages.empty() ? "" : ",\n", command.name);
-  }
+  ForEachCommand(
+      [&](std::string_view title) { page += fmt::format(".SS {}\n", title); },
+      [&](const CommandRow& command) {
+        page += fmt::format(".TP\n.B {}\n{}\n", command.name, Roff(command.summary));
+        if (command.arguments.empty()) return;
+        pages += fmt::format("{}hvdray\\-{}(1)", pages.empty() ? "" : ",\n", command.name);
+      });
   return page +
          ".SH EXIT STATUS\n"
          "The command's; 2 for an unknown command.\n"

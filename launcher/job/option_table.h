@@ -4,6 +4,7 @@
 #ifndef HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
 #define HVDRAY_LAUNCHER_JOB_OPTION_TABLE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -129,10 +130,16 @@ struct CommandOption {
   std::string_view default_text = {};  ///< The same; "off": help shows none.
 };
 
+/// The headings of commands in `hvdray --help`, in its order.
+enum class CommandGroup : uint8_t { kJobs, kClusters, kRay, kTools };
+inline constexpr std::array<std::string_view, 4> kCommandGroupTitles = {"Jobs", "Clusters", "Ray",
+                                                                        "Tools"};
+
 /// A command, and what help and man page say about it.
 struct CommandRow {
   std::string_view name;
   std::string_view summary;
+  CommandGroup group = CommandGroup::kClusters;
   std::string_view arguments = {};  ///< "[OPTION...] FILE". Empty: the command has no page.
   std::string_view missing = {};    ///< The error without any argument; empty: none is needed.
   size_t max_arguments = 0;
@@ -145,7 +152,7 @@ struct CommandRow {
   std::span<const CommandOption> options = {};  ///< As shown; empty: all of run, by group.
 };
 
-/// In the order of `hvdray --help`.
+/// In the order of `hvdray --help`, but for its groups.
 std::span<const CommandRow> CommandTable();
 /// `name` is one of CommandTable().
 const CommandRow& CommandNamed(std::string_view name);

@@ -107,7 +107,7 @@ def test_completion_knows_every_command(installed, tmp_path):
         return done.stdout.split()
 
     complete.begun = ""
-    listed = [line.split()[0] for line in installed.run("--help").text.split("Commands:")[1]
+    listed = [line.split()[0] for line in installed.run("--help").text.split("\nJobs:")[1]
               .splitlines() if line.startswith("  ")]
     assert set(listed) <= set(complete(installed.binary.as_posix()))
     assert "HVD-E0201" in complete(installed.binary.as_posix(), "explain")

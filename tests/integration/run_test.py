@@ -387,7 +387,7 @@ def test_help_of_a_command_by_its_name(hvdray):
     assert hvdray.run("help", "run").text == hvdray.go("--help").text
     for words in (["help"], ["help", "help"], ["help", "--help"]):
         result = hvdray.run(*words)
-        assert result.code == 0 and "Commands:" in result.text, words
+        assert result.code == 0 and "\nJobs:\n" in result.text, words
     assert hvdray.run("help", "rum").code == 2
 
 

@@ -26,6 +26,7 @@ std::string FileText(const std::string& path) {
 constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source directory)";
 
 TEST(HelpTest, FilesInTheTreeAreUpToDate) {
+  EXPECT_EQ(FileText("tests/golden/help/hvdray.txt"), OverviewHelp()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/man/hvdray.1"), OverviewManPage()) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/completions/hvdray.bash"), BashCompletion()) << kHowToUpdate;
   for (const CommandRow& command : CommandTable()) {
