@@ -33,16 +33,16 @@ Result<std::shared_ptr<const AgentBuild>> LoadOne(const std::string& path,
   if (!bytes.ok()) {
     return std::move(bytes)
         .status()
-        .WithContext("--agent-path")
+        .WithContext("HVDRAY_AGENT_PATH")
         .WithCode(ErrorCode::kFileUnreadable);
   }
   build->bytes = std::move(*bytes);
   Result<std::string> machine = MachineOfElf(build->bytes);
-  if (!machine.ok()) return std::move(machine).status().WithContext("--agent-path: " + path);
+  if (!machine.ok()) return std::move(machine).status().WithContext("HVDRAY_AGENT_PATH: " + path);
   if (!claimed.empty() && claimed != *machine) {
     return Status(
         ErrorCode::kSpecInvalid,
-        fmt::format("--agent-path: {} is a program for {}, not {}", path, *machine, claimed));
+        fmt::format("HVDRAY_AGENT_PATH: {} is a program for {}, not {}", path, *machine, claimed));
   }
   build->machine = std::move(*machine);
   build->sha256 = Hex(Sha256(build->bytes));
@@ -79,7 +79,7 @@ Result<AgentBuilds> AgentBuilds::Load(const std::string& paths) {
     for (const auto& other : builds.builds_) {
       if (other->machine == build->machine) {
         return Status(ErrorCode::kSpecInvalid,
-                      fmt::format("--agent-path: {} and {} are both for {}", other->path,
+                      fmt::format("HVDRAY_AGENT_PATH: {} and {} are both for {}", other->path,
                                   build->path, build->machine));
       }
     }
@@ -100,7 +100,7 @@ Result<std::shared_ptr<const AgentBuild>> AgentBuilds::For(const std::string& sy
   }
   return Status(ErrorCode::kAgentStartFailed,
                 fmt::format("no agent build for {} {}; available: {}", system, machine, have),
-                "add a build: --agent-path MACHINE=FILE,MACHINE=FILE");
+                "add a build: HVDRAY_AGENT_PATH=MACHINE=FILE,MACHINE=FILE");
 }
 
 }  // namespace hvdray

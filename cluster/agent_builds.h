@@ -19,7 +19,7 @@ struct AgentBuild {
   std::string bytes;
 };
 
-/// The agent executables of --agent-path. Immutable.
+/// The agent executables of HVDRAY_AGENT_PATH. Immutable.
 class AgentBuilds {
  public:
   /// `paths`: files separated by commas, each "FILE" or "MACHINE=FILE". Blocks for the reads.

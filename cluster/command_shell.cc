@@ -142,7 +142,8 @@ struct SshMessage {
 };
 
 constexpr std::string_view kBusy =
-    "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends fewer";
+    "sshd there may be full (its MaxStartups) or still starting; HVDRAY_SSH_CONNECTIONS=8 connects "
+    "to fewer hosts at once";
 constexpr SshMessage kSshMessages[] = {
     {"Could not resolve hostname", ErrorCode::kUnknownHost, "check the spelling, DNS, /etc/hosts"},
     {kHostKeyChanged, ErrorCode::kHostKeyRejected,
@@ -200,8 +201,8 @@ Status ExplainProxy(const std::vector<std::string>& lines, const std::string& pr
   }
   return {ErrorCode::kHostBusy,
           fmt::format("{}: the connection through it closed before sshd had answered", proxy),
-          "try it by hand; or sshd behind it may be full (its MaxStartups): --ssh-connections "
-          "sends fewer"};
+          "try it by hand; or sshd behind it may be full (its MaxStartups): "
+          "HVDRAY_SSH_CONNECTIONS=8 connects to fewer hosts at once"};
 }
 
 }  // namespace

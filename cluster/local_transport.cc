@@ -27,8 +27,7 @@ class LocalTransport : public Transport {
                  if (start.ok()) return done(std::move(start));
                  Status why = std::move(start).status();
                  if (why.code() == ErrorCode::kAgentStartFailed) {
-                   why = std::move(why).WithHint(
-                       "put hvdray-agent beside hvdray, or name it with --agent-path");
+                   why = std::move(why).WithHint("put hvdray-agent beside hvdray");
                  }
                  done(std::move(why).WithContext(fmt::format("start agent on {}", host)));
                });

@@ -91,8 +91,8 @@ Status CheckKnownAlgorithms(const std::vector<std::string>& known) {
 Status OrBusy(Status status, const SshSession& session) {
   if (status.code() != ErrorCode::kHandshakeFailed || !session.was_dropped()) return status;
   return {ErrorCode::kHostBusy, status.message(),
-          "sshd there may be full (its MaxStartups) or still starting; --ssh-connections sends "
-          "fewer"};
+          "sshd there may be full (its MaxStartups) or still starting; HVDRAY_SSH_CONNECTIONS=8 "
+          "connects to fewer hosts at once"};
 }
 
 Status SetUp(SshSession& session, const SshSettings& settings, const std::string& host,

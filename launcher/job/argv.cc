@@ -121,6 +121,13 @@ Status UnknownOption(const CommandRow& command, const Vocabulary& known, std::st
     return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head), std::string(hint));
   }
   if (head.size() > 80) head = head.substr(0, 80);
+  for (const OptionRow& row : OptionTable()) {
+    if (row.group != OptionGroup::kDeveloper || head != fmt::format("--{}", row.name)) continue;
+    std::string key(row.name);
+    std::ranges::replace(key, '-', '_');
+    return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head),
+                  fmt::format("for tests, there is the variable {}", VariableOfKey(key)));
+  }
   std::vector<std::string_view> names;
   for (const Spelling& spelling : known) {
     if (spelling.is_hidden) continue;

@@ -35,8 +35,8 @@ constexpr CommandOption kCheckOptions[] = {
     // The options of run that affect a check.
     {Id::kHosts}, {Id::kHostfile}, {Id::kCluster}, {Id::kNumProc}, {Id::kJobFile}, {Id::kCwd}, {Id::kEnv},
     {Id::kStartTimeout}, {Id::kHeartbeatTimeout}, {Id::kSshPort}, {Id::kSshIdentityFile},
-    {Id::kSshTransport}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, {Id::kSshConnections},
-    {Id::kLaunchAgent}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote},
+    {Id::kSshTransport}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking},
+    {Id::kLaunchAgent}, {Id::kRemoteDir},
     {Id::kNetworkInterfaces}, {Id::kColor, "Shade the matrices of the network. auto: on a terminal, unless NO_COLOR is set."},
     {Id::kVerbose}, {Id::kHelp}, {Id::kVersion},
 };
@@ -270,7 +270,7 @@ constexpr CommandOption kUpOptions[] = {
     {Id::kNoRestart}, {Id::kForceSetup}, {Id::kLease}, {Id::kClusterName}, {Id::kMinWorkers},
     {Id::kMaxWorkers}, {Id::kLoginShells}, {Id::kStartTimeout, "How long to try to log in to a host.", "60"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
-    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, kNodesReport,
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, kNodesReport,
     kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
 };
 constexpr HelpExample kDownExamples[] = {
@@ -284,20 +284,19 @@ constexpr CommandOption kDownOptions[] = {
     {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kPurge}, {Id::kExpired}, {Id::kClusterName},
     {Id::kStartTimeout, "How long to try to log in to a host.", "20"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
-    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kAgentPath}, {Id::kForceRemote}, kNodesReport,
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, kNodesReport,
     kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
 };
 
 constexpr HelpExample kRendezvousExamples[] = {
     {"for workers on this machine, on a free port", "hvdray rendezvous"},
     {"for workers on other hosts", "hvdray rendezvous --host 10.1.0.4 --allow 10.1.0.0/16"},
-    {"on a given port", "hvdray rendezvous --port 7000 --kv-hold 5s"},
+    {"on a given port", "hvdray rendezvous --port 7000"},
 };
 constexpr CommandOption kRendezvousOptions[] = {
     {Id::kBind}, {Id::kPort},
     {Id::kHosts, "Hosts of the workers. Sets the number of members of each scope, so that values last "
                  "until every member has read them (needed by Horovod before 0.23).", "off"},
-    {Id::kKvHold, "How long to hold a request for a key that does not exist yet; 0: not at all."},
     {Id::kAllow}, {Id::kPeerCheck, "On loopback, let every user of this machine connect."},
     {Id::kQuiet, "Print only the address, and end with the process that started it: for programs."}, {Id::kHelp},
 };

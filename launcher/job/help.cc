@@ -265,13 +265,13 @@ std::string OverviewManPage() {
       "hvdray\\-run(1).\n"
       ".SH COMMANDS\n";
   std::string pages;
-  ForEachCommand(
-      [&](std::string_view title) { page += fmt::format(".SS {}\n", title); },
-      [&](const CommandRow& command) {
-        page += fmt::format(".TP\n.B {}\n{}\n", command.name, Roff(command.summary));
-        if (command.arguments.empty()) return;
-        pages += fmt::format("{}hvdray\\-{}(1)", pages.empty() ? "" : ",\n", command.name);
-      });
+  ForEachCommand([&](std::string_view title) { page += fmt::format(".SS {}\n", title); },
+                 [&](const CommandRow& command) {
+                   page += fmt::format(".TP\n.B {}\n{}\n", command.name, Roff(command.summary));
+                   if (command.arguments.empty()) return;
+                   pages +=
+                       fmt::format("{}hvdray\\-{}(1)", pages.empty() ? "" : ",\n", command.name);
+                 });
   return page +
          ".SH EXIT STATUS\n"
          "The command's; 2 for an unknown command.\n"
@@ -316,7 +316,7 @@ _hvdray_run() {{
       names, of_people, cases);
   for (const OptionRow& row : OptionTable()) {
     const std::string reply = CompletionOf(row);
-    if (reply.empty()) continue;
+    if (reply.empty() || row.group == OptionGroup::kDeveloper) continue;
     std::string pattern;
     for (const Spelling& spelling : SpellingsOf(row)) {
       if (!spelling.is_hidden) {

@@ -137,7 +137,7 @@ constexpr size_t kMaxUnknownNamed = 5;
 
 void WarnOfUnknown(const Environment& environment, std::vector<std::string>* warnings) {
   std::vector<std::string> names;
-  for (const OptionKey& key : AllKeys()) names.push_back(VariableOfKey(key.text));
+  for (const OptionKey& key : AllVariables()) names.push_back(VariableOfKey(key.text));
   for (const std::string_view name : kOwnVariables) {
     if (name.find("COLLECTIVE") != std::string_view::npos) names.emplace_back(name);
   }
@@ -346,7 +346,7 @@ Result<OptionLayer> LayerOfFlags(const ParsedArgv& argv) {
 Result<OptionLayer> LayerOfEnvironment(const Environment& environment,
                                        std::vector<std::string>* warnings) {
   OptionLayer layer;
-  for (const OptionKey& key : AllKeys()) {
+  for (const OptionKey& key : AllVariables()) {
     HVDRAY_RETURN_IF_ERROR(ReadVariable(key, environment, &layer));
   }
   HVDRAY_RETURN_IF_ERROR(CheckExclusions(layer));
@@ -358,10 +358,12 @@ Result<OptionLayer> LayerOfEnvironment(const Environment& environment,
 
 Result<OptionLayer> LayerOfVariables(const Environment& environment, const CommandRow& command) {
   OptionLayer layer;
-  for (const OptionKey& key : AllKeys()) {
+  for (const OptionKey& key : AllVariables()) {
     const auto is_same = [&key](const CommandOption& option) { return option.id == key.row->id; };
-    if (key.row->group != OptionGroup::kRay || std::ranges::none_of(command.options, is_same))
-      continue;
+    const bool is_read =
+        key.row->group == OptionGroup::kDeveloper ||
+        (key.row->group == OptionGroup::kRay && std::ranges::any_of(command.options, is_same));
+    if (!is_read) continue;
     HVDRAY_RETURN_IF_ERROR(ReadVariable(key, environment, &layer));
   }
   return layer;

@@ -249,11 +249,11 @@ constexpr OptionRow kRows[] = {
      .type = Type::kFlag, .default_text = "on", .group = Group::kNetwork,
      .help = "Let other users' processes on a host use the rendezvous, too, and trust a Ray dashboard of theirs, on "
              "this machine or on the head."},
-    {.id = Id::kKvHold, .name = "kv-hold", .spellings = "--kv-hold", .type = Type::kDuration,
-     .value_name = "SECONDS", .default_text = "1", .group = Group::kNetwork,
+    {.id = Id::kKvHold, .name = "kv-hold", .type = Type::kDuration,
+     .value_name = "SECONDS", .default_text = "1", .group = Group::kDeveloper,
      .help = "How long the rendezvous holds a request for a key that does not exist yet."},
-    {.id = Id::kAgentPath, .name = "agent-path", .spellings = "--agent-path", .type = Type::kText,
-     .value_name = "FILE", .default_text = "hvdray-agent beside hvdray", .group = Group::kNetwork,
+    {.id = Id::kAgentPath, .name = "agent-path", .type = Type::kText,
+     .value_name = "FILE", .default_text = "hvdray-agent beside hvdray", .group = Group::kDeveloper,
      .help = "The hvdray-agent to start. Hosts that have a file at this path use it; the others get a copy of "
              "ours. MACHINE=FILE,... gives one for each machine type (uname -m)."},
     {.id = Id::kSshPort, .name = "ssh-port", .spellings = "-p --ssh-port", .type = Type::kInt,
@@ -277,9 +277,9 @@ constexpr OptionRow kRows[] = {
      .value_name = "accept-new|yes|no", .default_text = "accept-new", .group = Group::kNetwork,
      .help = "Which host keys SSH accepts. accept-new: record new keys, refuse changed ones. yes: known keys "
              "only. no: any key."},
-    {.id = Id::kSshConnections, .name = "ssh-connections", .spellings = "--ssh-connections",
+    {.id = Id::kSshConnections, .name = "ssh-connections",
      .type = Type::kInt, .value_name = "N", .min = 1, .max = 1024, .default_text = "32",
-     .group = Group::kNetwork, .help = "Maximum number of hosts to start agents on at the same time."},
+     .group = Group::kDeveloper, .help = "Maximum number of hosts to start agents on at the same time."},
     {.id = Id::kLaunchAgent, .name = "launch-agent", .spellings = "--launch-agent",
      .type = Type::kText, .value_name = "'CMD {host}'", .group = Group::kNetwork,
      .help = "Reach hosts with this command instead of SSH. {host} is replaced, and one shell command line is "
@@ -287,8 +287,8 @@ constexpr OptionRow kRows[] = {
     {.id = Id::kRemoteDir, .name = "remote-dir", .spellings = "--remote-dir", .type = Type::kText,
      .value_name = "DIR", .default_text = "~/.cache/hvdray", .group = Group::kNetwork,
      .help = "Directory for the agent on other hosts."},
-    {.id = Id::kForceRemote, .name = "force-remote", .spellings = "--force-remote",
-     .type = Type::kFlag, .default_text = "off", .group = Group::kNetwork,
+    {.id = Id::kForceRemote, .name = "force-remote",
+     .type = Type::kFlag, .default_text = "off", .group = Group::kDeveloper,
      .help = "Reach this machine the same way as other hosts."},
 
     {.id = Id::kRay, .name = "ray", .spellings = "--ray", .type = Type::kFlag,
@@ -729,10 +729,11 @@ std::string KeyOf(std::string_view name) {
   return key;
 }
 
-std::vector<OptionKey> BuildKeys() {
+std::vector<OptionKey> BuildKeys(bool has_developers) {
   std::vector<OptionKey> keys;
   for (const OptionRow& row : OptionTable()) {
     if (row.type == OptionType::kAction) continue;
+    if (row.group == OptionGroup::kDeveloper && !has_developers) continue;
     const size_t first = keys.size();
     keys.push_back({KeyOf(row.name), &row, false});
     for (const Spelling& spelling : SpellingsOf(row)) {
@@ -799,7 +800,12 @@ std::vector<Spelling> SpellingsOf(const CommandRow& command) {
 }
 
 const std::vector<OptionKey>& AllKeys() {
-  static const std::vector<OptionKey> keys = BuildKeys();
+  static const std::vector<OptionKey> keys = BuildKeys(/*has_developers=*/false);
+  return keys;
+}
+
+const std::vector<OptionKey>& AllVariables() {
+  static const std::vector<OptionKey> keys = BuildKeys(/*has_developers=*/true);
   return keys;
 }
 
@@ -849,6 +855,8 @@ std::string_view TitleOf(OptionGroup group) {
       return "Controllers";
     case OptionGroup::kGeneral:
       return "General";
+    case OptionGroup::kDeveloper:
+      return "Variables for developers";
   }
   return "";
 }

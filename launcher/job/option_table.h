@@ -86,6 +86,7 @@ enum class OptionGroup : uint8_t {
   kLogging,
   kController,
   kGeneral,
+  kDeveloper,  ///< For tests and measurements: only a variable, neither a flag nor a file's key.
 };
 
 /// At most one of each may be given on one level (flags, environment, one file).
@@ -184,6 +185,8 @@ struct OptionKey {
 
 /// Every long spelling and row name, with '_' for '-', each once. Actions have none.
 const std::vector<OptionKey>& AllKeys();
+/// Those, and the developers' variables, which are keys of no file.
+const std::vector<OptionKey>& AllVariables();
 
 /// "HVDRAY_NUM_PROC" for "num_proc".
 std::string VariableOfKey(std::string_view key);

@@ -105,7 +105,7 @@ class HostAccess : public Transport, public ElasticHosts {
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-/// --agent-path, or hvdray-agent beside hvdray itself, not beside a link to it.
+/// HVDRAY_AGENT_PATH, or hvdray-agent beside hvdray itself, not beside a link to it.
 std::string AgentPath(const JobSpec& spec);
 
 /// Checks what the options say about reaching hosts, before anything is opened. Errors:

@@ -366,7 +366,7 @@ void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues)
   const std::string ours = facts.build.substr(0, facts.build.find(" ("));
   if (host.build.substr(0, host.build.find(" (")) != ours) {
     issues.Warn(host, "build", fmt::format("its agent is {}, this is {}", host.build, ours),
-                "install the same version there, or leave --agent-path out");
+                "install the same version there, or leave HVDRAY_AGENT_PATH out");
   }
   JudgeWorkingDirectory(facts, host, issues);
   JudgeCommand(facts, host, issues);

@@ -231,11 +231,11 @@ void JudgeFailures(const CheckFacts& facts, std::vector<Finding>& findings) {
     if (is_asked && !host.facts.measures) unable.push_back(host.name);
   }
   if (!facts.is_probed || unable.empty()) return;
-  findings.push_back({"unmeasured", ErrorCode::kOk,
-                      fmt::format("{}: no bandwidth and latency, the agent there does not measure",
-                                  CompressHostList(unable)),
-                      "its version is another one: leave --agent-path out, or see what it printed",
-                      unable});
+  findings.push_back(
+      {"unmeasured", ErrorCode::kOk,
+       fmt::format("{}: no bandwidth and latency, the agent there does not measure",
+                   CompressHostList(unable)),
+       "its version is another one: leave HVDRAY_AGENT_PATH out, or see what it printed", unable});
 }
 
 /// How bad a value is, 0 (as usual) to 3.

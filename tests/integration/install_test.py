@@ -114,7 +114,7 @@ def test_completion_knows_every_command(installed, tmp_path):
     complete.begun = "--"
     for command, option in (("run", "--hosts"), ("check", "--import"), ("replay", "--json"),
                             ("follow", "--stop"), ("status", "--json"), ("slots", "--use-gpu"),
-                            ("rendezvous", "--kv-hold"), ("bench", "--minbytes")):
+                            ("rendezvous", "--port"), ("bench", "--minbytes")):
         assert option in complete(installed.binary.as_posix(), command), command
 
 

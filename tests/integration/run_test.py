@@ -200,8 +200,8 @@ def test_user_and_port_reach_ssh_and_not_the_workers(hvdray, script, tmp_path):
     ssh = tmp_path / "ssh"  # stands in for the client; what it would run there runs here
     ssh.write_text(f'#!/bin/sh\necho "$@" >>{words}\nfor last; do :; done\nexec sh -c "$last"\n')
     ssh.chmod(0o755)
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    seen = environments(hvdray, script, ["HOROVOD_HOSTNAME"], "-p", "99", "--force-remote",
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HVDRAY_FORCE_REMOTE": "1"}
+    seen = environments(hvdray, script, ["HOROVOD_HOSTNAME"], "-p", "99",
                         "--ssh-transport", "openssh",
                         "--remote-dir", tmp_path / "cache", "-H",
                         "ssh://bob@localhost:2222:1,[::1]:1", env=env)

@@ -308,7 +308,6 @@ hvdray: {{slots_per_host: 2, run: {{command: [hostname]}}}}
     (["-H", "h1:1,h2:1", "--network-interfaces", "eth7"], 125, "HVD-E0210", "eth7"),
     (["-H", "h1:1", "-i", "/no/such/key"], 2, "HVD-E0104", "/no/such/key"),
     (["-H", "h1:1", "--launch-agent", "rsh"], 2, "HVD-E0102", "{host}"),
-    (["-H", "h1:1", "--agent-path", "/bin/no-agent"], 2, "HVD-E0104", "/bin/no-agent"),
 ])
 def test_bad_input_is_one_line_with_the_place(remote, words, code, label, said):
     result = remote(*words, "--", "true")
@@ -540,9 +539,11 @@ def test_another_architecture_names_both_sides(remote, hvdray, tmp_path):
     fake = tmp_path / "agent-arm"
     fake.write_bytes(program)
     fake.chmod(0o600)
-    result = remote("-H", "h1:1", "--agent-path", f"aarch64={fake},{fake}2", "--", "true")
-    assert result.returncode == 2
-    result = remote("-H", "h1:1", "--agent-path", f"aarch64={fake}", "--", "true")
+    for path in ("/bin/no-agent", f"aarch64={fake},{fake}2"):
+        result = remote("-H", "h1:1", "--", "true", env={**os.environ, "HVDRAY_AGENT_PATH": path})
+        assert result.returncode == 2 and path.split(",")[-1] in result.stderr, result.stderr
+        assert "HVD-E0104" in result.stderr, result.stderr
+    result = remote("-H", "h1:1", "--", "true", env={**os.environ, "HVDRAY_AGENT_PATH": f"aarch64={fake}"})
     assert result.returncode != 0
     assert "aarch64" in result.stderr and "x86_64" in result.stderr, result.stderr
 

@@ -20,14 +20,16 @@ namespace {
 
 class Child {
  public:
-  /// without_reader: nobody reads its stdout from the start.
-  explicit Child(std::vector<std::string> args, bool without_reader = false)
+  /// without_reader: nobody reads its stdout from the start. hold: HVDRAY_KV_HOLD.
+  explicit Child(std::vector<std::string> args, bool without_reader = false,
+                 const char* hold = nullptr)
       : out_(MakePipe().value()), err_(MakePipe().value()) {
     if (without_reader) out_.read_end.Reset();
     std::fflush(stdout);  // what gtest has printed is not the child's
     pid_ = ::fork();
     if (pid_ == 0) {
       ::signal(SIGPIPE, SIG_IGN);
+      if (hold != nullptr) ::setenv("HVDRAY_KV_HOLD", hold, 1);
       ::dup2(out_.write_end.get(), STDOUT_FILENO);
       ::dup2(err_.write_end.get(), STDERR_FILENO);
       const int code = RendezvousCommand({.args = args});
@@ -107,7 +109,7 @@ TEST(RendezvousCommandTest, SaysWhereItListensAndWhatAWorkerNeeds) {
 }
 
 TEST(RendezvousCommandTest, AnswersWhatIsHeldBeforeItEnds) {
-  Child child({"--kv-hold", "1m"});
+  Child child({}, /*without_reader=*/false, "1m");
   const RawClient client(PortOf(child.ReadLine()));
   // The second request is read behind the first: once 404 for it is there, nothing is held before.
   client.Send("GET /s/k HTTP/1.1\r\n\r\nGET /global/1 HTTP/1.1\r\n\r\n");
@@ -148,9 +150,11 @@ TEST(RendezvousCommandTest, SaysThatAPortIsTaken) {
 
 TEST(RendezvousCommandTest, RefusesWrongWordsBeforeItListens) {
   const std::vector<std::vector<std::string>> wrong = {
-      {"--nonsense"},          {"word"},           {"--port", "70000"}, {"--port", "x"},
-      {"--kv-hold", "-1"},     {"--kv-hold", "x"}, {"--kv-hold", "5d"}, {"-H", "a"},
-      {"-H", "a:0"},           {"-H", "a:1,a:1"},  {"--allow", "10/8"}, {"--host", "localhost"},
+      {"--nonsense"},          {"word"},
+      {"--port", "70000"},     {"--port", "x"},
+      {"--kv-hold", "1"},      {"-H", "a"},
+      {"-H", "a:0"},           {"-H", "a:1,a:1"},
+      {"--allow", "10/8"},     {"--host", "localhost"},
       {"--host", "127.0.0.1 "}};
   for (const std::vector<std::string>& args : wrong) {
     Child child(args);
@@ -161,9 +165,14 @@ TEST(RendezvousCommandTest, RefusesWrongWordsBeforeItListens) {
   }
 }
 
-TEST(RendezvousCommandTest, TakesDurationsWithUnits) {
+TEST(RendezvousCommandTest, ChecksHowLongItHolds) {
+  for (const char* hold : {"-1", "x", "5d"}) {
+    Child child({}, /*without_reader=*/false, hold);
+    EXPECT_EQ(child.ExitCode(), 2) << hold;
+    EXPECT_NE(child.Errors().find("HVDRAY_KV_HOLD"), std::string::npos) << hold;
+  }
   for (const char* hold : {"0", "0.5", "200ms", "2m"}) {
-    Child child({"--kv-hold", hold});
+    Child child({}, /*without_reader=*/false, hold);
     EXPECT_NE(PortOf(child.ReadLine()), 0) << hold << ": " << child.Errors();
     child.Signal(SIGTERM);
     EXPECT_EQ(child.ExitCode(), 143);
@@ -174,7 +183,7 @@ TEST(RendezvousCommandTest, ShowsItsOptions) {
   Child child({"--help"});
   EXPECT_EQ(child.ExitCode(), 0);
   const std::string help = child.Output();
-  for (const char* word : {"--host", "--port", "--hosts", "--kv-hold", "--allow"}) {
+  for (const char* word : {"--host", "--port", "--hosts", "--allow"}) {
     EXPECT_NE(help.find(word), std::string::npos) << word;
   }
 }

@@ -40,11 +40,11 @@ TEST(CommandRequestTest, HelpAndVersionNeedNoArgument) {
 
 TEST(CommandRequestTest, WhatIsWrongIsUsage) {
   const std::vector<std::pair<const char*, const char*>> wrong = {
-      {"replay", ""},           {"replay", "--json"},        {"replay", "a b"},
-      {"replay", "--nosuch a"}, {"replay", "-np 2"},         {"replay", "--json=1 a"},
-      {"follow", ""},           {"follow", "id --json"},     {"status", "a b"},
-      {"status", "-v"},         {"slots", "--cpus x"},       {"slots", "--cpus-per-slot -1"},
-      {"jobs", "--timeout x"},  {"rendezvous", "--kv-hold"}, {"explain", "--json"}};
+      {"replay", ""},           {"replay", "--json"},     {"replay", "a b"},
+      {"replay", "--nosuch a"}, {"replay", "-np 2"},      {"replay", "--json=1 a"},
+      {"follow", ""},           {"follow", "id --json"},  {"status", "a b"},
+      {"status", "-v"},         {"slots", "--cpus x"},    {"slots", "--cpus-per-slot -1"},
+      {"jobs", "--timeout x"},  {"rendezvous", "--port"}, {"explain", "--json"}};
   for (const auto& [command, line] : wrong) {
     ExpectFault(fmt::format("{} {}", command, line), Request(command, line).status(),
                 ErrorCode::kUsage);

@@ -65,10 +65,10 @@ TEST(ResolveRunTest, PreloadTakesModulesForAPythonCommandAlone) {
 
 // A path that no shell has expanded: behind '=', in a variable, in a file.
 std::vector<std::string> PathsOf(const JobSpec& spec) {
-  std::vector<std::string> paths = {
-      *spec.working_directory, *spec.output_directory,  *spec.report_file,
-      *spec.events_file,       *spec.junit_file,        *spec.trace_file,
-      *spec.agent_path,        *spec.ssh_identity_file, *spec.ssh_config_file};
+  std::vector<std::string> paths = {*spec.working_directory, *spec.output_directory,
+                                    *spec.report_file,       *spec.events_file,
+                                    *spec.junit_file,        *spec.trace_file,
+                                    *spec.ssh_identity_file, *spec.ssh_config_file};
   for (const SyncWord& word : *spec.sync) paths.push_back(SyncText(word));
   for (const char* name : {"HOROVOD_TIMELINE", "HOROVOD_AUTOTUNE_LOG"}) {
     const auto found = spec.tunables.find(name);
@@ -83,7 +83,6 @@ constexpr const char* kPathOptions[] = {"cwd",
                                         "events",
                                         "junit",
                                         "trace",
-                                        "agent-path",
                                         "ssh-identity-file",
                                         "ssh-config",
                                         "sync",
@@ -128,10 +127,10 @@ TEST(ResolveRunTest, PutsTheHomeDirectoryInPlaceOfATildeWhateverSaysThePath) {
 }
 
 TEST(ResolveRunTest, ATildeStaysInWhatIsNoPathHere) {
-  SpecWorld world{.environment = Env({{"HOME", "/home/me"}})};
-  const Result<RunRequest> request = world.Resolve(
-      "-np 1 -x A=~/a --remote-dir=~/cache --report=~nobody/r --agent-path=x86_64=~/a,b=~/b ~/t "
-      "~/u");
+  SpecWorld world{.environment =
+                      Env({{"HOME", "/home/me"}, {"HVDRAY_AGENT_PATH", "x86_64=~/a,b=~/b"}})};
+  const Result<RunRequest> request =
+      world.Resolve("-np 1 -x A=~/a --remote-dir=~/cache --report=~nobody/r ~/t ~/u");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
   const JobSpec& spec = request->spec;
   EXPECT_EQ(*spec.remote_directory, "~/cache") << "it is the home directory there";
@@ -179,14 +178,34 @@ TEST(ResolveRequestTest, ArgumentsThatArePathsHereHaveAHome) {
   EXPECT_EQ(arguments("rsync-down", "~/c ~/s ~/t"), (Arguments{"/home/me/c", "~/s", "/home/me/t"}));
 }
 
+TEST(ResolveRunTest, DevelopersHaveVariablesButNoFlagsAndKeys) {
+  SpecWorld world{.environment = Env({{"HVDRAY_KV_HOLD", "60"},
+                                      {"HVDRAY_AGENT_PATH", "/opt/agent"},
+                                      {"HVDRAY_FORCE_REMOTE", "1"},
+                                      {"HVDRAY_SSH_CONNECTIONS", "8"}})};
+  const Result<RunRequest> request = world.Resolve("-np 1 ./t");
+  ASSERT_TRUE(request.ok()) << request.status().ToString();
+  const JobSpec& spec = request->spec;
+  EXPECT_EQ(*spec.kv_hold, seconds(60));
+  EXPECT_EQ(*spec.agent_path, "/opt/agent");
+  EXPECT_TRUE(*spec.is_remote_forced);
+  EXPECT_EQ(*spec.ssh_connections, 8);
+  EXPECT_EQ(request->warnings, std::vector<std::string>());
+  world.files["job.yaml"] = "np: 1\nkv_hold: 1\ncommand: [./t]\n";
+  EXPECT_EQ(world.Resolve("-f job.yaml").status().code(), ErrorCode::kSpecInvalid);
+  const Status flag = world.Resolve("-np 1 --ssh-connections 8 ./t").status();
+  EXPECT_EQ(flag.code(), ErrorCode::kUsage);
+  EXPECT_NE(flag.hint().find("HVDRAY_SSH_CONNECTIONS"), std::string::npos) << flag.ToString();
+}
+
 TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   const Result<RunRequest> request = SpecWorld().Resolve(
       "-np 2 --cwd /data --clean-env --no-torch-env --channel --network-interface eth0,eth1 "
       "--network-interfaces eth1 --start-timeout 2m --elastic-timeout 90 --grace 200ms "
-      "--timeout 1.5h --heartbeat-timeout 20 --kv-hold 60 --max-restarts 3 --stdin 1 "
+      "--timeout 1.5h --heartbeat-timeout 20 --max-restarts 3 --stdin 1 "
       "--tag-output host -prefix-timestamp --output-filename out --color never -q --verbose "
       "--log-json --report r.json --events e.jsonl --junit j.xml --trace t.json "
-      "--master-port 29500 --no-peer-check --agent-path /opt/agent -p 2222 -i key --dry-run "
+      "--master-port 29500 --no-peer-check -p 2222 -i key --dry-run "
       "--print-plan=json --print-config --disable-cache --gloo ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
   const JobSpec& spec = request->spec;
@@ -200,7 +219,6 @@ TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   EXPECT_EQ(*spec.grace, milliseconds(200));
   EXPECT_EQ(*spec.timeout, seconds(5400));
   EXPECT_EQ(*spec.heartbeat_timeout, seconds(20));
-  EXPECT_EQ(*spec.kv_hold, seconds(60));
   EXPECT_EQ(*spec.max_restarts, 3);
   EXPECT_EQ(*spec.stdin_rank, std::optional<int>(1));
   EXPECT_EQ(*spec.tag_output, TagOutput::kHost);
@@ -214,7 +232,6 @@ TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   EXPECT_EQ(*spec.trace_file, "t.json");
   EXPECT_EQ(*spec.master_port, 29500);
   EXPECT_FALSE(*spec.is_peer_checked);
-  EXPECT_EQ(*spec.agent_path, "/opt/agent");
   EXPECT_EQ(*spec.ssh_port, 2222);
   EXPECT_EQ(*spec.ssh_identity_file, "key");
   EXPECT_EQ(*spec.print_plan, std::optional<PlanFormat>(PlanFormat::kJson));

@@ -210,10 +210,10 @@ TEST(SpecRayTest, WhatAUserSetsForAllJobsIsInNobodysWay) {
 
 TEST(SpecRayTest, SshOptionsHaveNoEffect) {
   const Result<RunRequest> request =
-      SpecWorld().Resolve("--ray -np 1 -p 22 --ssh-connections 4 --exclude x ./t");
+      SpecWorld().Resolve("--ray -np 1 -p 22 --remote-dir d --exclude x ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
-  ExpectWarnings("-p 22 --ssh-connections 4 --exclude x", request->warnings,
-                 {"flag -p", "flag --ssh-connections", "flag --exclude"});
+  ExpectWarnings("-p 22 --remote-dir d --exclude x", request->warnings,
+                 {"flag -p", "flag --remote-dir", "flag --exclude"});
 }
 
 TEST(SpecRayTest, RaysOptionsNeedRay) {
