@@ -116,7 +116,8 @@ Match Classify(const Vocabulary& known, std::string_view word) {
 
 Status UnknownOption(const CommandRow& command, const Vocabulary& known, std::string_view word) {
   std::string_view head = word.substr(0, word.find('='));
-  const std::string_view hint = command.is_launch ? HintForForeignOption(head) : "";
+  std::string_view hint = command.is_launch ? HintForForeignOption(head) : "";
+  if (command.name == "follow" && head == "--stop") hint = "hvdray stop ID";
   if (!hint.empty()) {
     return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head), std::string(hint));
   }

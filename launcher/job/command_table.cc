@@ -78,11 +78,10 @@ constexpr CommandOption kRayJson = {Id::kJson, "Print one JSON object (docs/ray.
 constexpr HelpExample kFollowExamples[] = {
     {"show its output, return its exit code", "hvdray follow \"$id\" --ray-address http://10.0.0.10:8265"},
     {"write its files, too", "hvdray follow \"$id\" --report r.json --output-filename out"},
-    {"stop it gracefully", "hvdray follow \"$id\" --stop"},
 };
 constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecting may take.", "30"};
 constexpr CommandOption kFollowOptions[] = {
-    {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kAnswerTimeout, {Id::kStop},
+    {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kAnswerTimeout,
     {Id::kQuiet}, {Id::kReport, "Write the job's report to FILE when it ends."},
     {Id::kEvents, "Write its events to FILE, if it was submitted with --events."},
     {Id::kJunit, "The same for --junit."}, {Id::kTrace, "The same for --trace."},
@@ -96,8 +95,6 @@ constexpr CommandOption kFollowOptions[] = {
 constexpr CommandOption kFileName = {Id::kClusterName};
 constexpr CommandOption kFileVerbose = {Id::kClusterVerbose};
 constexpr CommandOption kRaysOwn = {Id::kNoConfigCache};
-constexpr CommandOption kStopAfter = {
-    Id::kStop, "Run hvdray down --yes afterwards, however the command ended; its exit code is kept."};
 
 constexpr std::string_view kSshExitCodes =
     "2 wrong usage, or no such file; 125 the machine cannot be reached; 129, 130, 143 stopped by SIGHUP, "
@@ -109,7 +106,7 @@ constexpr HelpExample kExecExamples[] = {
     {"with TensorBoard's port", "hvdray exec ray_cluster.yaml -p 6006 'tensorboard --logdir runs'"},
 };
 constexpr CommandOption kExecOptions[] = {
-    {Id::kTmux}, {Id::kScreen}, {Id::kPortForward}, {Id::kRunEnv}, {Id::kNodeIp}, {Id::kStart}, kStopAfter, kFileName,
+    {Id::kTmux}, {Id::kScreen}, {Id::kPortForward}, {Id::kRunEnv}, {Id::kNodeIp}, {Id::kStart}, {Id::kStop}, kFileName,
     {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kFileVerbose,
     kRaysOwn, {Id::kHelp},
 };
@@ -131,7 +128,7 @@ constexpr HelpExample kSubmitExamples[] = {
     {"on two to eight", "hvdray submit ray_cluster.yaml --gang --min-np 2 --max-np 8 train.py"},
 };
 constexpr CommandOption kSubmitOptions[] = {
-    {Id::kGang}, {Id::kTmux}, {Id::kScreen}, {Id::kPortForward}, {Id::kRunEnv}, {Id::kStart}, kStopAfter, kFileName,
+    {Id::kGang}, {Id::kTmux}, {Id::kScreen}, {Id::kPortForward}, {Id::kRunEnv}, {Id::kStart}, {Id::kStop}, kFileName,
     {Id::kSshIdentityFile}, {Id::kSshConfig}, {Id::kStrictHostKeyChecking}, kConnectTimeout, kFileVerbose,
     kRaysOwn, {Id::kHelp},
 };
@@ -383,11 +380,11 @@ constexpr CommandRow kCommands[] = {
      .exit_codes = "0 all rules hold; 1 a rule is broken, or the job ends differently from the recording; "
                    "2 wrong usage, or FILE is not a recording.",
      .options = kReplayOptions},
-    {.name = "follow", .summary = "follow or stop a job submitted to Ray", .group = In::kRay,
+    {.name = "follow", .summary = "follow a job submitted to Ray", .group = In::kRay,
      .arguments = "[OPTION...] ID", .missing = "no job ID given", .max_arguments = 1,
      .description = "Follows a job on Ray from the first line of its output, and exits with its exit code. "
-                    "ID is what hvdray run --detach printed. Ctrl-C leaves the job running; with --stop, "
-                    "it ends the job at once.",
+                    "ID is what hvdray run --detach printed. Ctrl-C leaves the job running; "
+                    "hvdray stop ends it.",
      .examples = kFollowExamples,
      .exit_codes = "that of the job, as for hvdray run; 2 wrong usage, or no such job; 125 the job can no "
                    "longer be followed; 129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM, while the job "

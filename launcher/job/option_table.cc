@@ -544,7 +544,7 @@ constexpr OptionRow kRows[] = {
      .value_name = "control", .group = Group::kElastic, .exclusion = Not::kHostSource,
      .help = "control: the client lists the hosts of an elastic job, and each change. Needs --min-np."},
     {.id = Id::kStop, .name = "stop", .spellings = "--stop", .type = Type::kFlag, .default_text = "off",
-     .group = Group::kFailure, .help = "Stop the job gracefully and follow it to its end."},
+     .group = Group::kFailure, .help = "Run hvdray down --yes afterwards, however the command ended; its exit code is kept."},
     {.id = Id::kBind, .name = "host", .spellings = "--host --bind", .type = Type::kText,
      .value_name = "ADDRESS", .default_text = "127.0.0.1", .group = Group::kNetwork,
      .help = "IPv4 address to listen on."},

@@ -57,8 +57,7 @@ int FollowOnRay(CommandRequest& request) {
                                   .is_quiet = *spec.is_quiet},
                          .likely_node = "",
                          .files = files,
-                         .output_directory = *spec.output_directory,
-                         .is_stopped_at_once = request.Has(OptionId::kStop)});
+                         .output_directory = *spec.output_directory});
 }
 
 }  // namespace hvdray

@@ -70,7 +70,7 @@ class FollowPlan {
   /// a signal forces it; the third one (StopNow() counts as the first) leaves the job. Exit code on
   /// leaving: 128 + `signo`.
   Steps OnSignalTo(int signo);
-  /// --stop of hvdray follow.
+  /// Stops the job without a signal to this process.
   Steps StopNow();
   /// kStop did not reach Ray: tries again later.
   Steps OnStopFailed(const Status& why);

@@ -211,7 +211,7 @@ Status SubmitJob(DashboardClient& client, const RayJobRequest& request) {
   }
   return {ErrorCode::kRayFailed,
           fmt::format("{}; it is unknown whether Ray accepted job {}", sent.message(), id),
-          fmt::format("once Ray answers: hvdray follow {} --stop", id)};
+          fmt::format("once Ray answers: hvdray stop {}", id)};
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ def test_completion_knows_every_command(installed, tmp_path):
     assert "HVD-E0201" in complete(installed.binary.as_posix(), "explain")
     complete.begun = "--"
     for command, option in (("run", "--hosts"), ("check", "--import"), ("replay", "--json"),
-                            ("follow", "--stop"), ("status", "--json"), ("slots", "--use-gpu"),
+                            ("follow", "--junit"), ("status", "--json"), ("slots", "--use-gpu"),
                             ("rendezvous", "--port"), ("bench", "--minbytes")):
         assert option in complete(installed.binary.as_posix(), command), command
 

@@ -586,7 +586,7 @@ def test_a_job_that_may_be_there_is_said_to_be(run, cluster):
 
     dashboard.before_answer = goes_away
     refused(run(dashboard.url, "-np", "1", "true"), 125, "HVD-E0218", "it is unknown whether Ray accepted job hvd-",
-            "hvdray follow hvd-")
+            "hvdray stop hvd-")
 
 
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
@@ -737,7 +737,7 @@ def test_a_detached_job_is_followed_later(run, hvdray, environment, cluster, tmp
     assert (tmp_path / "r.json").read_bytes() == b"{}"
 
 
-def test_who_follows_leaves_the_job_alone_unless_told_to_stop_it(run, hvdray, environment, cluster):
+def test_who_follows_leaves_the_job_alone_and_stop_ends_it(run, hvdray, environment, cluster):
     dashboard = cluster()
     assert run(dashboard.url, "-np", "1", "--detach", "-q", "true").errors == ""
     (job,) = dashboard.jobs.values()
@@ -747,11 +747,11 @@ def test_who_follows_leaves_the_job_alone_unless_told_to_stop_it(run, hvdray, en
     assert first_line(follower) == b"ready\n"
     follower.process.send_signal(signal.SIGINT)
     assert follower.wait().code == 130 and job.stops == 0
-    stopper = hvdray.start("follow", job.id, "--stop", "--ray-address", dashboard.url,
-                           env=environment)
+    refused(hvdray.run("follow", job.id, "--stop", env=environment), 2, "HVD-E0101", "hvdray stop ID")
+    stopper = hvdray.start("stop", job.id, "--ray-address", dashboard.url, env=environment)
     wait_until(lambda: job.stops == 1)
     job.end(143, "STOPPED")
-    assert stopper.wait().code == 143
+    assert stopper.wait().code == 0
 
 
 def test_only_jobs_of_ours_are_followed(hvdray, environment, cluster):

@@ -34,7 +34,7 @@ TEST(CommandRequestTest, AnArgumentMayBeginWithADash) {
 TEST(CommandRequestTest, HelpAndVersionNeedNoArgument) {
   EXPECT_TRUE(Request("replay", "--help")->wants_help);
   EXPECT_TRUE(Request("replay", "job.record -h")->wants_help);
-  EXPECT_TRUE(Request("follow", "--stop -h")->wants_help);
+  EXPECT_TRUE(Request("follow", "--quiet -h")->wants_help);
   EXPECT_TRUE(Request("replay", "-v")->wants_version);
 }
 
