@@ -11,6 +11,7 @@ namespace hvdray {
 std::string_view AgentBootstrapScript();
 std::string_view FindRayScript();
 std::string_view ListeningPortScript();
+std::string_view PutFileScript();
 
 }  // namespace hvdray
 

@@ -15,6 +15,7 @@
 #include "base/tcp_address.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cluster/scripts.h"
 #include "cluster/this_machine.h"
 #include "launcher/cluster/head_survey.h"
 #include "launcher/job/exit_code.h"
@@ -34,18 +35,6 @@ enum class RunEnv : uint8_t { kAuto, kHost, kDocker };  // in the order of the o
 constexpr size_t kMaxPutBytes = size_t{64} << 20;
 constexpr Duration kGroupGrace = std::chrono::seconds(5);  // as over ssh
 constexpr Duration kPutLimit = std::chrono::minutes(10);
-
-// Arguments: target, mode, bytes, for what, name within a directory. Only a whole file gets the
-// name, and until then nobody else can read it, or lead the copy elsewhere. A job's files that
-// nobody needs any more go: those of 30 days ago.
-constexpr std::string_view kPutScript =
-    R"sh(cd || exit; if [ -d "$1" ] && [ -n "$5" ]; then set -- "$1/$5" "$2" "$3" "$4"; fi; )sh"
-    R"sh(if [ -d "$1" ]; then echo "a directory is there" >&2; exit 1; fi; )sh"
-    R"sh(if [ "$4" = job ]; then umask 077; )sh"
-    R"sh(find .cache/hvdray/jobs -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {} + 2>/dev/null; fi; )sh"
-    R"sh(mkdir -p -- "$(dirname -- "$1")" && t="$1.hvdray.$$" && trap 'rm -f -- "$t"' EXIT && rm -f -- "$t" && )sh"
-    R"sh((umask 077; set -C; cat >"$t") && )sh"
-    R"sh([ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f -- "$t" "$1")sh";
 
 /// Of what LocalForward() returns.
 bool IsSamePort(std::string_view forward) {
@@ -247,7 +236,7 @@ Status PutFile(const ClusterAccess& access, const ClusterNode& node, const Remot
   if (::stat(path.c_str(), &info) != 0) return ErrnoStatus("stat", errno).WithContext(path);
   std::vector<std::string> argv;
   if (!place.container.empty()) argv = {place.container_program, "exec", "-i", place.container};
-  argv.insert(argv.end(), {"/bin/sh", "-c", std::string(kPutScript), "hvdray", target,
+  argv.insert(argv.end(), {"/bin/sh", "-c", std::string(PutFileScript()), "hvdray", target,
                            fmt::format("{:o}", info.st_mode & 0777), std::to_string(bytes.size()),
                            purpose == PutFor::kJob ? "job" : "", name_within});
   Result<CapturedRun> put =
