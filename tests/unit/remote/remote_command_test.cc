@@ -80,7 +80,7 @@ TEST_F(RemoteCommandTest, ACommandForRayHasTheAddressOfItsClusterAmongOthers) {
   const std::string starts =
       "cd; mkfifo hold; start() { " + raylet +
       "}; start b 1; start c-2 2; start c 3; "
-      "for p in $all; do until grep -q raylet /proc/$p/cmdline; do :; done; done; ";
+      "for p in $all; do until grep -qzx /x/raylet/raylet /proc/$p/cmdline; do :; done; done; ";
   const auto told = [&](const std::string& cluster) {
     return Run(starts + "(" + LoginLine({.text = TextForRay(cluster, "echo $RAY_ADDRESS")}) +
                ") 2>&1; kill $all; rm hold")
