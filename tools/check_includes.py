@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails on an include that points up or sideways between the rooms (tools/rooms.py), on an arrow that
-nothing uses, on a circle of files (a .cc counts with its .h), and on a third-party header outside its adapter."""
+nothing uses, on a circle of files (a .cc counts with its .h) or of Python's modules, and on a third-party header outside its
+adapter. An import inside a function counts, unless a comment on its line, or above it, says why it is there."""
 
+import ast
 import collections
 import graphlib
+import re
 import sys
 
 from rooms import ARROWS, INCLUDE, ROOT, arrows, sources
@@ -29,6 +32,7 @@ THIRD_PARTY = {
     "nccl.h": {"collective/nccl_communicator.cc"},
 }
 CLI11_ROOMS = ("cmd/", "bench/", "examples/", "tools/")
+WHY = re.compile("# (?!type:)")
 EXAMPLES = ("collective/", "base/", "digits/")
 
 
@@ -50,17 +54,52 @@ def wrong_arrows():
                     for target in below if (room, target) not in found)
 
 
-def circles():
+def python_modules():
+    """By name: its path."""
+    for path in (ROOT / "python").glob("hvdray/**/*.py"):
+        yield ".".join(path.relative_to(ROOT / "python").with_suffix("").parts).removesuffix(".__init__"), path
+
+
+def imported(module, path):
+    """Names of modules, and of what may be one. What only a type checker reads is left out."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    lines = path.read_text().splitlines()
+    pending = [ast.parse(path.read_text())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            continue
+        pending += ast.iter_child_nodes(node)
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        if node.col_offset and (WHY.search(lines[node.lineno - 1]) or WHY.match(lines[node.lineno - 2].lstrip())):
+            continue
+        base = getattr(node, "module", None) or ""
+        if getattr(node, "level", 0):
+            base = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], *filter(None, [base])])
+        yield from (f"{base}.{name.name}".lstrip(".") for name in node.names)
+        yield base
+
+
+def wrong_circles():
+    known = dict(python_modules())
+    below = {module: {name for name in imported(module, path) if name in known and not module.startswith(f"{name}.")} - {module}
+             for module, path in known.items()}
+    yield from circle_in(below, "Python's modules import each other")
     below = collections.defaultdict(set)
     for path, name in sources():
         unit = name.rpartition(".")[0]
         below[unit] |= {header.rpartition(".")[0] for bracket, header in INCLUDE.findall(path.read_text())
                         if bracket == '"'}
         below[unit].discard(unit)
+    yield from circle_in(below, "files include each other")
+
+
+def circle_in(below, what):
     try:
         graphlib.TopologicalSorter(below).prepare()
     except graphlib.CycleError as error:
-        yield "files that include each other: " + " -> ".join(reversed(error.args[1]))
+        yield f"{what}: " + " -> ".join(reversed(error.args[1]))
 
 
 def wrong_headers():
@@ -80,7 +119,7 @@ def wrong_headers():
 
 
 def main():
-    found = [*wrong_arrows(), *circles(), *wrong_headers()]
+    found = [*wrong_arrows(), *wrong_circles(), *wrong_headers()]
     print("\n".join(found) if found else "includes point down")
     return 1 if found else 0
 

@@ -811,9 +811,7 @@ def check_mapping(name: str, value: Any) -> None:
 
 
 def check_pool(value: Any) -> None:
-    from ._pool import Pool
-
-    if value is not None and not isinstance(value, Pool):
+    if value is not None and not isinstance(getattr(value, "base", None), Executor):  # as only a Pool has it
         raise TypeError(f"pool must be a Pool, not {type(value).__name__}")
 
 

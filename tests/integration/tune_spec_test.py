@@ -10,7 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 from hvdray.tune._slots import partition  # noqa: E402
-from hvdray.tune._spec import SpecError, argv_of, read_search, text_of  # noqa: E402
+from hvdray.tune._errors import SpecError  # noqa: E402
+from hvdray.tune._spec import argv_of, read_search, text_of  # noqa: E402
 
 yaml = pytest.importorskip("yaml")
 from hvdray.tune._yaml import read_yaml  # noqa: E402

@@ -5,14 +5,18 @@ search, one actor on each node (tune.py), or, where that can't be, in the trial'
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import sys
 import threading
 from typing import Any, Callable, Optional, Sequence
 
 from .._executor import Executor
 from .._pool import Pool
-from ._trial import Packed, Search, WorkerFiles, birth_of, pickled, work
+from .._process import start_of
+from .._trust import no_link
+from ._work import Packed, Search, pickled, work
 
 GRACE_S = 1  # Tune waits 2 s for a trial that it has stopped, and then does not use its actor again.
 IDLE_S = 60.0
@@ -125,7 +129,7 @@ class Lanes:
             process = os.pidfd_open(who[0])
         except OSError:
             return None
-        if birth_of(who[0]) != who[1]:
+        if start_of(who[0]) != who[1]:
             os.close(process)
             return None
         trial = self._trials[key] = _Trial(process)
@@ -182,3 +186,39 @@ class Lanes:
                 return
             self._free.remove(lane)
         lane.pool.close()
+
+
+# ---- Beside the trial's own files
+
+
+class WorkerFiles:
+    """`worker_<rank>/` of the trial's folder: what ranks but 0 report, and what all print."""
+
+    def __init__(self, folder: str):
+        self._folder = folder
+        self._files: dict[str, Any] = {}
+
+    def keep_report(self, told: "dict[str, Any]") -> None:
+        self._write(told["rank"], "result.json", told["line"].encode() + b"\n")
+
+    def keep_output(self, line: bytes) -> None:
+        """`line`: as hvdray shows it."""
+        found = _OF_RANK.match(line)
+        if found:
+            self._write(int(found[1]), found[2].decode(), line[found.end() :])
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _write(self, rank: int, name: str, what: bytes) -> None:
+        path = os.path.join(self._folder, f"worker_{rank}", name)
+        with contextlib.suppress(OSError):  # A full disk is the trial's own to tell.
+            if path not in self._files:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                self._files[path] = open(path, "ab", buffering=0, opener=no_link)
+            self._files[path].write(what)
+
+
+_OF_RANK = re.compile(rb"\[(\d+)\]<(stdout|stderr)>:")

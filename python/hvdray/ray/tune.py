@@ -84,7 +84,8 @@ def DistributedTrainableCreator(
 
     def trainable(config: "dict[str, Any]") -> Any:
         package.files.open()
-        from hvdray.ray._trial import Packed, Search, run_trial
+        from hvdray.ray._trial import run_trial
+        from hvdray.ray._work import Packed, Search
 
         return run_trial(Packed(*package.function), config, Search(asked, timeout_s, package.modules), package.keeper)
 

@@ -20,7 +20,7 @@ import zlib
 from collections import Counter
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 import torch
 
@@ -326,18 +326,14 @@ def join(request: Any, index: int) -> Any:
     return _register(request, Part(lane, None))
 
 
-def begin() -> None:
-    """After init(), on all ranks: whether each can have a device of its own, in all of which torch has NCCL."""
+def begin(rows_of_all: Callable[[list[int], str], list[list[int]]]) -> None:
+    """After init(), on all ranks: whether each can have a device of its own, in all of which torch has NCCL. `rows_of_all`: each
+    rank's numbers."""
     global lane
     is_off = os.environ.get("HVDRAY_TORCH_NCCL") == "0"
     visible = f"{socket.gethostname()} {os.environ.get('CUDA_VISIBLE_DEVICES')}".encode()
     count = 0 if is_off else api.count()
-    rows = [[count, zlib.crc32(visible)]]
-    if _core.size() > 1:
-        from ._operations import allgather_async, synchronize
-
-        rows = synchronize(allgather_async(torch.tensor(rows), "hvdray.devices")).tolist()
-    lane = Lane(api) if are_enough(rows) else None
+    lane = Lane(api) if are_enough(rows_of_all([count, zlib.crc32(visible)], "hvdray.devices")) else None
 
 
 def are_enough(rows: Sequence[Sequence[int]]) -> bool:

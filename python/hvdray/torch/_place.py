@@ -73,12 +73,3 @@ def ask(method: str, path: str, body: bytes | None = None) -> bytes | None:
         raise HorovodInternalError(f"the rendezvous answered {error}") from error
     except OSError as error:
         raise HorovodInternalError(f"the rendezvous at {address}:{port}: {error}") from error
-
-
-def are_hosts_alike(local_size: int) -> bool:
-    """Whether all hosts have as many ranks as this one. All ranks call it."""
-    import torch
-
-    from ._differentiable import allgather
-
-    return len(set(allgather(torch.tensor([local_size]), "hosts").tolist())) == 1

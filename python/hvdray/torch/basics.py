@@ -8,11 +8,14 @@ import os
 import sys
 from typing import Any, Iterable, Optional, Sequence, Union
 
+import torch
+
 from . import _device, _place, _requests, process_sets
 from .._async import _core
 from .._async._core import is_initialized as is_initialized
 from .._async._core import rank as rank
 from .._async._core import size as size
+from ._operations import allgather_async, synchronize
 
 _core.not_begun = "Horovod has not been initialized; use hvd.init()."
 
@@ -35,7 +38,7 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable
     try:
         _check_comm(comm)
         if is_new:
-            _device.begin()
+            _device.begin(_rows_of_all)
         _begin_sets(list(process_sets or ()))
     except Exception:
         shutdown()
@@ -46,7 +49,12 @@ def _begin_sets(entries: list[Any]) -> None:
     process_sets.begin(entries)
     state = _core.state()
     if state.place.local_size != state.place.size:  # the same on all ranks
-        state.is_homogeneous = _place.are_hosts_alike(state.place.local_size)
+        state.is_homogeneous = len(set(map(tuple, _rows_of_all([state.place.local_size], "hosts")))) == 1
+
+
+def _rows_of_all(row: "list[int]", name: str) -> "list[list[int]]":
+    """By rank. All ranks call it."""
+    return synchronize(allgather_async(torch.tensor([row]), name)).tolist() if size() > 1 else [row]  # type: ignore[no-any-return]
 
 
 def _check_comm(comm: Any) -> None:

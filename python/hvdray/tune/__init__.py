@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "TuneError": "_spec",
+    "TuneError": "_errors",
     "config": "_trial",
     "get_checkpoint": "_trial",
     "report": "_trial",
@@ -20,7 +20,7 @@ _HOMES = {
 __all__ = ["TuneError", "config", "get_checkpoint", "report", "run", "trial_dir", "trial_id"]
 
 if TYPE_CHECKING:
-    from ._spec import TuneError as TuneError
+    from ._errors import TuneError as TuneError
     from ._run import run as run
     from ._trial import config as config
     from ._trial import get_checkpoint as get_checkpoint

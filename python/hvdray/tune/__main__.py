@@ -13,7 +13,8 @@ from typing import Optional, Sequence
 from .._errors import HvdrayError
 from .._output import fill_standard_streams
 from .._trust import distrust_of
-from ._spec import SpecError, read
+from ._errors import SpecError
+from ._spec import read
 
 
 def main(words: Optional[Sequence[str]] = None) -> int:

@@ -17,7 +17,8 @@ from ._lanes import GRACE_S, Attempt, Ended, Lane, Lines, Modules, News, Report
 from ._shown import View, counted
 from ._signals import Signals, clock
 from ._slots import lanes_of
-from ._spec import GROUP, Search, SpecError, TuneError, read
+from ._errors import SpecError, TuneError
+from ._spec import GROUP, Search, read
 from ._sqlite import SQLITE
 from ._study import COMPLETE, DIRECTORY, FAIL, PRUNED, Book
 

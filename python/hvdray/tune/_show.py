@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 
 from .._errors import nearest
 from ._shown import HOW, best_lines, best_of, document, print_json, ranked, table
-from ._spec import SpecError, TuneError
+from ._errors import SpecError, TuneError
 from ._sqlite import SQLITE
 from ._study import open_storage, shown_url, storage_errors  # before Optuna: it tells what to install
 

@@ -11,7 +11,8 @@ from typing import Any, Optional
 
 from .._binary import find_binary
 from .._launcher import _options_text, _refusal_of
-from ._spec import Search, SpecError, TuneError
+from ._errors import SpecError, TuneError
+from ._spec import Search
 
 Hosts = list[tuple[str, int]]  # slots by host
 MAX_LANES = 64

@@ -11,9 +11,10 @@ import os
 import re
 import shlex
 import sys
-from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence
 
-from .._errors import HvdrayError, nearest
+from .._errors import nearest
+from ._errors import INSTALL, Path, Places, SpecError, TuneError
 
 KEYS = (
     "command func config run space metric direction trials sampler pruner storage study output report_from max_concurrent "
@@ -39,24 +40,9 @@ REFUSED = {
                     "trials have a fixed number of workers"),
 }
 MOST_EXACT = 1 << 53  # of a float, as which Optuna keeps what it has sampled
-INSTALL = "pip install 'optuna>=5,<6'"  # the hint where it is missing
 GROUP = "value"  # of report_from, for the metric: names of groups are identifiers
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-Path = tuple[Union[str, int], ...]
-Places = Mapping[Path, str]  # of a value in its file: "search.yaml:3:8"
-
-
-class TuneError(HvdrayError):
-    """A search that can't begin or go on."""
-
-
-class SpecError(TuneError, ValueError):
-    """What describes a search is wrong. `path`: of the value, where the message has no place yet."""
-
-    def __init__(self, message: str, *, path: "Optional[Path]" = None, **more: Any):
-        super().__init__(message, **more)
-        self.path = path
 
 
 @dataclasses.dataclass(frozen=True)

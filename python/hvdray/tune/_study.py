@@ -17,7 +17,9 @@ import warnings
 from typing import Any, Iterator, Optional, Sequence
 
 from .._errors import HvdrayError, nearest
-from ._spec import INSTALL, Parameter, Path, Search, SpecError, TuneError
+from .._process import is_living, sign_of_life
+from ._errors import INSTALL, Path, SpecError, TuneError
+from ._spec import Parameter, Search
 from ._sqlite import SQLITE, begin_log, end_log, local_file, on_connect
 from ._trial import CHECKPOINT
 
@@ -32,7 +34,6 @@ except ImportError as error:
 if not str(optuna.__version__).startswith("5."):
     raise TuneError(f"a search works with Optuna 5, tested is 5.0.0; this is {optuna.__version__}", hint=INSTALL)
 
-STALE_S = 120.0  # without a sign of life, a search on another machine is dead
 ALIVE_S = 20.0
 MAX_TRIES = 20
 _THERE = re.compile("already exists|duplicate|unique", re.IGNORECASE)  # what a database says of a table or row that is there
@@ -151,23 +152,6 @@ def distribution(parameter: Parameter) -> Any:
         step = 1 if parameter.step is None else int(parameter.step)
         return optuna.distributions.IntDistribution(int(parameter.low), int(parameter.high), log=parameter.log, step=step)
     return optuna.distributions.CategoricalDistribution(parameter.values)
-
-
-def me() -> dict[str, Any]:
-    """Which process this is: its number alone comes again."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        boot = file.read().strip()
-    return {"boot": boot, "space": os.readlink("/proc/self/ns/pid"), "pid": os.getpid(), "start": _start_of(os.getpid())}
-
-
-def _start_of(pid: int) -> Optional[str]:
-    """None: there is no such process, or it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else fields[19]
 
 
 class Book:
@@ -366,13 +350,13 @@ class Book:
             return False
         self._told_alive = now
         with storage_errors(self._url):
-            self.study.set_user_attr(f"{SEARCH}:{self._id}", {**me(), "alive": time.time()})
+            self.study.set_user_attr(f"{SEARCH}:{self._id}", sign_of_life())
         return True
 
     def take_over(self) -> list[int]:
         """Requeues what dead searches have left, and returns its numbers."""
         with storage_errors(self._url):
-            mine = me()
+            mine = sign_of_life()
             searches = self.study.user_attrs
             taken = []
             for trial in self.trials((RUNNING,)):
@@ -380,28 +364,20 @@ class Book:
                 if owner == self._id:
                     continue
                 told = searches.get(f"{SEARCH}:{owner}")
-                is_dead = not _lives(told, mine) if told is not None else not self._others_live()
+                is_dead = not is_living(told, mine) if told is not None else not self._others_live()
                 if is_dead and self._cut_short(trial.number, self._id):
                     self._again(self.trials()[trial.number])
                     taken.append(trial.number)
             done_again = {number for trial in self.trials() for number in trial.system_attrs.get("retry_history", [])}
             for trial in self.trials((FAIL,)):  # It was cut short by a search that died before the point waited again.
                 by = trial.user_attrs.get(AGAIN)
-                if by in (None, SURPLUS, self._id) or trial.number in done_again or _lives(searches.get(f"{SEARCH}:{by}"), mine):
+                if by in (None, SURPLUS, self._id) or trial.number in done_again or is_living(searches.get(f"{SEARCH}:{by}"), mine):
                     continue
                 if self._again(trial):
                     taken.append(trial.number)
             return taken
 
     def _others_live(self) -> bool:
-        mine = me()
-        return any(name.startswith(SEARCH + ":") and not name.endswith(self._id) and _lives(told, mine)
+        mine = sign_of_life()
+        return any(name.startswith(SEARCH + ":") and not name.endswith(self._id) and is_living(told, mine)
                    for name, told in self.study.user_attrs.items())
-
-
-def _lives(told: Optional[dict[str, Any]], mine: dict[str, Any]) -> bool:
-    if told is None:
-        return False
-    if (told["boot"], told["space"]) == (mine["boot"], mine["space"]):
-        return bool(_start_of(told["pid"]) == told["start"])
-    return bool(time.time() - told["alive"] < STALE_S)

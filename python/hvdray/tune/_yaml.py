@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from ._spec import Path, SpecError
+from ._errors import Path, SpecError
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
