@@ -18,6 +18,7 @@ import pytest
 from python_program import ROOT
 
 sys.path.insert(0, str(ROOT / "python"))
+from hvdray.ray import _work  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train import _checkpoint, _data, _files, _metrics, _session  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train._store import Store  # noqa: E402  pylint: disable=wrong-import-position
 from hvdray.train._commits import Commits, Made, to_prune  # noqa: E402  pylint: disable=wrong-import-position
@@ -246,7 +247,10 @@ def test_links_and_pipes_are_no_files_of_a_checkpoint(tmp_path):
     (tmp_path / "a/link").symlink_to("file")
     with pytest.raises(ValueError, match="links are not followed"):
         _files.scan(str(tmp_path))
+    with pytest.raises(ValueError, match="links are not followed"):
+        _work.read_files(str(tmp_path))
     (tmp_path / "a/link").unlink()
+    assert _work.read_files(str(tmp_path)) == {"a/file": b"x"}
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="no plain file"):
         _files.scan(str(tmp_path))

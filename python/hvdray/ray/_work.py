@@ -148,10 +148,11 @@ def _take_keywords() -> None:
 
 
 def read_files(folder: str) -> "dict[str, bytes]":
+    """Raises OSError, and ValueError for what is neither a file nor a directory."""
+    from ..train import _files  # Most trials have no checkpoints, or no workers on other nodes.
+
     files = {}
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(place, name)
-            with open(path, "rb") as file:
-                files[os.path.relpath(path, folder)] = file.read()
+    for entry in _files.scan(folder)[1]:
+        with _files.reading(folder, entry.name) as file:
+            files[entry.name] = file.read()
     return files
