@@ -71,13 +71,15 @@ def test_a_checkpoint_of_another_run_is_read_where_the_directory_is_not_seen(pro
         programs.run("""
 def loop():
     with train.get_checkpoint().as_directory() as folder:
-        return names(folder), pathlib.Path(folder, "a").read_text()
+        return len(names(folder)), pathlib.Path(folder, "a").read_text()
 home.joinpath("other/sub").mkdir(parents=True)
+for number in range(5000):  # Their names are more than a line of a message may have.
+    home.joinpath("other", f"{number:0240}").touch()
 home.joinpath("other/a").write_text("b" * 5_000_000)
 config = train.RunConfig(name="run", storage_path=str(home))
 start = train.Checkpoint.from_directory(home / "other")
 result = train.Trainer(loop, hosts="h1:1", run_config=config, resume_from_checkpoint=start).fit()
-assert result.return_value == (["a", "sub"], "b" * 5_000_000) and result.checkpoint is None
+assert result.return_value == (5002, "b" * 5_000_000) and result.checkpoint is None
 """)
 
 

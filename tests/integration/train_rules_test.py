@@ -285,7 +285,7 @@ def test_a_run_follows_no_link_in_its_directory(tmp_path, planted):
         store.move("part", "checkpoint")
     with contextlib.suppress(OSError):
         found = ([_files.Found("part", 0, 0, None)], [_files.Found("part/model.pt", 3, 0, None)])
-        _checkpoint.receive(str(root), found, lambda file, at: b"new")
+        _checkpoint.receive(str(root), found, lambda wanted: [b"new"] * len(wanted))
     store.close()
     assert (secret.read_text(), [path.name for path in own.iterdir()]) == ("precious", ["model.pt"])
 
@@ -300,7 +300,7 @@ def test_permissions_are_kept_and_the_owner_may_read(tmp_path):
     found = _files.scan(str(tmp_path / "from"))
     _files.copy_in(str(tmp_path / "from"), found, str(tmp_path / "copy"), "1")
     received = tuple(_files.as_found(json.loads(json.dumps(_files.as_rows(part)))) for part in found)
-    _checkpoint.receive(str(tmp_path / "received"), received, lambda name, at: pytest.fail("they are empty"))
+    _checkpoint.receive(str(tmp_path / "received"), received, lambda wanted: pytest.fail("they are empty"))
     for target in "copy", "received":
         assert {name: stat.S_IMODE((tmp_path / target / name).stat().st_mode) for name in wanted} == {**wanted, "odd": 0o711}
 
@@ -318,6 +318,21 @@ def test_small_files_share_a_message_whose_line_has_room_for_their_names(tmp_pat
             assert len(part) == size and (is_last or name == "large")
             contents[_files.as_name(name)] = contents.get(_files.as_name(name), b"") + part
     assert contents == {file.name: (tmp_path / file.name).read_bytes() for file in found}
+
+
+def test_small_files_are_asked_for_many_at_a_time(tmp_path):
+    contents = {f"{number:04}": b"%d" % number if number % 3 else b"" for number in range(1000)}
+    contents["large"] = random.Random(1).randbytes(9 << 20)
+    found = [], [_files.Found(name, len(content), 0, 0o600) for name, content in contents.items()]
+    asked = []
+
+    def pieces(wanted):
+        asked.append(len(wanted))
+        room = max(1, 1000 - len(asked))  # An answer may have room for none but the first.
+        return [contents[name][at:at + _files.PIECE] if number < room else b"" for number, (name, at) in enumerate(wanted)]
+
+    _checkpoint.receive(str(tmp_path), found, pieces)
+    assert len(asked) < 10 and {path.name: path.read_bytes() for path in tmp_path.iterdir()} == contents, asked
 
 
 def test_many_files_are_on_the_disk_by_one_call(tmp_path):

@@ -66,27 +66,30 @@ def stored(store: Any, name: str) -> Checkpoint:
         return Checkpoint(store.path(name))
 
     def fetch(target: str) -> None:
-        receive(target, store.listing(name), lambda file, at: bytes(store.piece(name, file, at)))
+        receive(target, store.listing(name), lambda wanted: [store.piece(name, file, at) for file, at in wanted])
 
     return Checkpoint(f"{store.root}/{name}", fetch=fetch)
 
 
-def receive(target: str, found: _files.Listing, piece: Callable[[str, int], bytes]) -> None:
-    """Writes what `piece(file, at)` returns, until it returns nothing."""
+def receive(target: str, found: _files.Listing, pieces: Callable[[list[tuple[str, int]]], list[bytes]]) -> None:
+    """Asks for many small files at a time. `pieces`: of each file, from where it says, bytes or, for want of room, none."""
     folders, files = found
     _files.make_folders(target, folders)
-    for file in files:
-        _files.make_folder(target, os.path.dirname(file.name))  # An object store has no directories.
-        arriving = _files.Arriving(target, file.name, str(os.getpid()))
-        try:
-            at = 0
-            while at < file.size:
-                data = piece(file.name, at)
-                if not data:
-                    raise OSError(f"a file of the checkpoint has ended early: {file.name}")
-                arriving.write(data)
-                at += len(data)
-            arriving.finish(file.mode)
-        except BaseException:
-            arriving.discard()
-            raise
+    for batch in _files.batches(files):
+        names = [file.name for file in batch if file.size]
+        contents = dict(zip(names, pieces([(name, 0) for name in names]))) if names else {}
+        for file in batch:
+            _files.make_folder(target, os.path.dirname(file.name))  # An object store has no directories.
+            arriving = _files.Arriving(target, file.name, str(os.getpid()))
+            try:
+                at = 0
+                while at < file.size:
+                    data = contents.pop(file.name, b"") or pieces([(file.name, at)])[0]
+                    if not data:
+                        raise OSError(f"a file of the checkpoint has ended early: {file.name}")
+                    arriving.write(data)
+                    at += len(data)
+                arriving.finish(file.mode)
+            except BaseException:
+                arriving.discard()
+                raise

@@ -86,6 +86,25 @@ def as_found(rows: Iterable[Any]) -> list[Found]:
     return [Found(checked_name(as_name(name)), size, 0, None if mode is None else mode & MODE) for name, size, mode in rows]
 
 
+def room_of(name: str) -> int:
+    """What a name may take of a message, beside the bytes of its file: the line has room for it, each byte of which may take six there."""
+    return 32 * len(name) + 256
+
+
+def batches(files: Iterable[Found]) -> Iterator[list[Found]]:
+    """Those whose bytes, or the first ones of the last, go in one message."""
+    batch: list[Found] = []
+    room = PIECE
+    for file in files:
+        batch.append(file)
+        room -= file.size + room_of(file.name)
+        if room <= 0:
+            yield batch
+            batch, room = [], PIECE
+    if batch:
+        yield batch
+
+
 def make_folders(root: str, folders: Iterable[Found]) -> None:
     """The owner may do everything in them. Raises OSError."""
     os.makedirs(root, exist_ok=True)

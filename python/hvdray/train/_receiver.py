@@ -106,7 +106,7 @@ class Receiver:
             self._in_use.pop(rank, None)
             return {"part": self._path_of(self._part_of(rank))}, b""
         if do == "part":
-            self._store.make(self._part_of(rank), _files.as_found(question["folders"]))
+            self._store.make(self._part_of(rank), _files.as_found(json.loads(bytes(content))))
         elif do == "piece":
             if content is None:
                 raise MemoryError("the driver has no memory for a piece of a checkpoint")
@@ -124,13 +124,20 @@ class Receiver:
             return self._last(rank), b""
         elif do == "list":
             folders, files = self._store_of(question["name"]).listing(self._checked(question["name"]))
-            return {"folders": _files.as_rows(folders), "files": _files.as_rows(files)}, b""
+            return {}, json.dumps({"folders": _files.as_rows(folders), "files": _files.as_rows(files)}).encode()
         elif do == "get":
-            name = _files.checked_name(_files.as_name(question["file"]))
-            return {}, self._store_of(question["name"]).piece(self._checked(question["name"]), name, question["at"])
+            return self._get(self._store_of(question["name"]), self._checked(question["name"]), question["wanted"])
         else:
             raise ValueError(f"no such question: {do!r}")
         return {}, b""
+
+    def _get(self, store: Store, checkpoint: str, wanted: Any) -> tuple[dict[str, Any], bytes]:
+        contents: list[bytes] = []
+        room = _files.PIECE
+        for name, at in wanted:
+            contents.append(store.piece(checkpoint, _files.checked_name(_files.as_name(name)), at) if room > 0 else b"")
+            room -= len(contents[-1])
+        return {"sizes": list(map(len, contents))}, b"".join(contents)
 
     def _part_of(self, rank: int) -> str:
         key = self._commits.begin(rank), rank

@@ -7,6 +7,7 @@ A question is a `data` message with `train`; the driver answers each, in their o
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import threading
 from collections import deque
@@ -88,7 +89,7 @@ class Session:
     def _save(self, checkpoint: Checkpoint, part: Optional[str]) -> None:
         with checkpoint.as_directory() as source:
             found = _files.scan(source)
-            self._ask({"do": "part", "folders": _files.as_rows(found[0])})
+            self._ask({"do": "part"}, [json.dumps(_files.as_rows(found[0])).encode()])
             if self._sees_storage and part is not None:
                 _files.copy_in(source, found, part, str(os.getpid()))
                 sync_tree(part)
@@ -126,15 +127,21 @@ class Session:
 
         def fetch(target: str) -> None:
             with self._lock:
-                listing = self._ask({"do": "list", "name": found["name"]})
+                listing = json.loads(self._ask({"do": "list", "name": found["name"]})["content"])
                 listed = _files.as_found(listing["folders"]), _files.as_found(listing["files"])
-                receive(target, listed, lambda name, at: self._piece(found["name"], name, at))
+                receive(target, listed, lambda wanted: self._pieces(found["name"], wanted))
 
         return Checkpoint(found["where"], fetch=fetch)
 
-    def _piece(self, checkpoint: str, name: str, at: int) -> bytes:
-        content: bytes = self._ask({"do": "get", "name": checkpoint, "file": _files.as_text(name), "at": at})["content"]
-        return content
+    def _pieces(self, checkpoint: str, wanted: list[tuple[str, int]]) -> list[bytes]:
+        rows = [[_files.as_text(name), at] for name, at in wanted]
+        answer = self._ask({"do": "get", "name": checkpoint, "wanted": rows})
+        rest = memoryview(answer["content"])
+        found = []
+        for size in answer["sizes"]:
+            found.append(bytes(rest[:size]))
+            rest = rest[size:]
+        return found
 
     def shard(self, name: str, equal: bool) -> Shard:
         if name not in self._datasets:
@@ -151,10 +158,10 @@ class Session:
 
     # ---- questions
 
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, question: dict[str, Any], parts: Sequence[bytes] = ()) -> dict[str, Any]:
         self._check()
         self._due.clear()  # of what an exception has ended
-        self._tell(question, [])
+        self._tell(question, parts)
         return self._hear()
 
     def _check(self) -> None:
@@ -181,8 +188,7 @@ class Session:
 
 
 def _pieces(source: str, files: "list[_files.Found]") -> "Iterator[tuple[list[Any], list[bytes]]]":
-    """What a message has: a part of a large file, or many small ones. Its line has room for their names, each byte of which may
-    take six there."""
+    """What a message has: a part of a large file, or many small ones."""
     rows: list[Any] = []
     parts: list[bytes] = []
     room = _files.PIECE
@@ -196,7 +202,7 @@ def _pieces(source: str, files: "list[_files.Found]") -> "Iterator[tuple[list[An
                 name = _files.as_text(entry.name)
                 rows.append([name, len(data), entry.mode, is_last])
                 parts.append(data)
-                room -= len(data) + 32 * len(name) + 256
+                room -= len(data) + _files.room_of(name)
                 if room <= 0:
                     yield rows, parts
                     rows, parts, room = [], [], _files.PIECE
