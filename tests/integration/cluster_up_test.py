@@ -22,6 +22,7 @@ from make_hosts import Hosts
 
 NODES = ("h1", "h2", "h3", "h4")
 RAY = "--object-store-memory=80000000 --num-cpus=1"
+FORGET = "rm -f /run/ray/ray_current_cluster /tmp/ray/ray_current_cluster"
 # Hosts share a process table, and `up` knows its processes by cluster and address: another run must not be taken for ours.
 NAME = f"up-test-{os.getpid()}"
 
@@ -59,7 +60,9 @@ class Cluster:
             "auth": "{ssh_user: root}",
             "file_mounts": f'{{"~/code": {self.folder}/code, "~/conf.txt": {self.folder}/settings.txt}}',
             "setup_commands": "[" + ", ".join(f'"{command}"' for command in setup) + "]",
-            "head_start_ray_commands": f'["ray stop", "ray start --head --port=6379 --node-ip-address={head} '
+            # `ray start --head` refuses the address of the former head while a raylet of any process that it sees names it, and the
+            # cluster that all tests share is on hosts with these addresses.
+            "head_start_ray_commands": f'["ray stop", "{FORGET}; ray start --head --port=6379 --node-ip-address={head} '
                                        f'--temp-dir=/run/ray {RAY}"]',
             "worker_start_ray_commands": f'["ray stop", "ray start --address=$RAY_HEAD_IP:6379 {RAY}"]',
             **replaced}
@@ -561,7 +564,7 @@ class Boxes:
         lines = {"cluster_name": "box-test",
                  "docker": "{image: 'ray:1', container_name: box, run_options: ['-v $HOME/data:/data', '-e IN=box']}",
                  "initialization_commands": '["mkdir -p ~/data; echo init-${IN-host} >>~/data/log"]',
-                 "head_start_ray_commands": f'["ray stop", "ray start --head --port=6379 --node-ip-address={head} '
+                 "head_start_ray_commands": f'["ray stop", "{FORGET}; ray start --head --port=6379 --node-ip-address={head} '
                                             f'{RAY}"]', **replaced}
         return self.cluster.write(name="box.yaml", workers=BOXED[1:],
                                   setup=("echo setup-${IN-host} >>/data/log", profile, *setup), **lines)
