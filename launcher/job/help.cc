@@ -113,9 +113,7 @@ std::string HelpOf(const CommandRow& command, const OptionRow& row) {
   std::string text(row.help);
   // As LayerOfVariables() reads them; those of run and check have one each.
   if (!command.is_launch && row.group == OptionGroup::kRay) {
-    std::string key(row.name);
-    std::ranges::replace(key, '-', '_');
-    text += fmt::format(" Also set by {}.", VariableOfKey(key));
+    text += fmt::format(" Also set by {}.", VariableOfKey(OptionKeyOf(row.name)));
   }
   if (!row.default_text.empty() && row.default_text != "off" && row.default_text != "on") {
     text += fmt::format(" [{}]", row.default_text);

@@ -29,15 +29,6 @@ const OptionRow* FindConfigRow(std::string_view key) {
   return nullptr;
 }
 
-/// "fusion_threshold_mb": Horovod's own name for the option.
-std::string PythonName(const OptionRow& row) {
-  std::string name(row.name);
-  for (char& c : name) {
-    if (c == '-') c = '_';
-  }
-  return name;
-}
-
 Status ReadSection(const YamlNode::Entry& section, HorovodConfig* config,
                    std::vector<std::string>* warnings) {
   if (section.value.IsNull()) return {};
@@ -122,11 +113,11 @@ Status CheckRange(const OptionRow& row, const Tunable& tunable) {
   const bool is_number = std::holds_alternative<int64_t>(tunable.value) ||
                          std::holds_alternative<double>(tunable.value);
   const std::string shown =
-      fmt::format("{}: {}={}", tunable.label, PythonName(row), FormatPython(tunable.value));
+      fmt::format("{}: {}={}", tunable.label, OptionKeyOf(row.name), FormatPython(tunable.value));
   if (!is_number) {
     return Status(ErrorCode::kUsage,
-                  fmt::format("{}: {} must be a number, not {}", tunable.label, PythonName(row),
-                              Quoted(FormatPython(tunable.value))));
+                  fmt::format("{}: {} must be a number, not {}", tunable.label,
+                              OptionKeyOf(row.name), Quoted(FormatPython(tunable.value))));
   }
   const int64_t* whole = std::get_if<int64_t>(&tunable.value);
   const double value =

@@ -10,7 +10,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
+
+#include "launcher/job/job_spec.h"
 
 namespace hvdray {
 
@@ -92,6 +97,38 @@ enum class OptionGroup : uint8_t {
 /// At most one of each may be given on one level (flags, environment, one file).
 enum class OptionExclusion : uint8_t { kNone, kHostSource, kTimestamp, kController };
 
+/// The member of a JobSpec, or of its RaySpec, that an option sets.
+template <typename T>
+class SpecMember {
+ public:
+  // Implicit, so that a row names just the member.
+  constexpr SpecMember(Setting<T> JobSpec::*member) : of_job_(member) {}
+  constexpr SpecMember(Setting<T> RaySpec::*member) : of_ray_(member) {}
+
+  const Setting<T>& In(const JobSpec& spec) const {
+    return of_job_ != nullptr ? spec.*of_job_ : spec.ray.*of_ray_;
+  }
+  Setting<T>& In(JobSpec& spec) const {
+    return of_job_ != nullptr ? spec.*of_job_ : spec.ray.*of_ray_;
+  }
+
+ private:
+  Setting<T> JobSpec::*of_job_ = nullptr;
+  Setting<T> RaySpec::*of_ray_ = nullptr;
+};
+
+template <typename... Types>
+using SpecMemberOf = std::variant<std::monostate, SpecMember<Types>...>;
+
+/// Any of them; std::monostate: the option sets none.
+using OptionMember =
+    SpecMemberOf<bool, int, uint16_t, double, std::string, Duration, std::optional<int>,
+                 std::optional<double>, std::optional<std::pair<int, int>>,
+                 std::vector<std::string>, std::vector<SyncWord>, std::vector<HostSlots>,
+                 std::optional<PlanFormat>, HorovodChoice, ElasticMode, JoinMode, SuccessRule,
+                 TagOutput, ColorMode, SshTransport, HostKeyCheck, RayStrategy, JobBackend,
+                 GpuChoice>;
+
 /// An option: how it is written, what it takes, what is said about it. Texts are static.
 struct OptionRow {
   OptionId id;
@@ -101,6 +138,7 @@ struct OptionRow {
   std::string_view spellings;
   std::string_view negations;  ///< The same for spellings that mean "false".
   OptionType type;
+  OptionMember member;
   std::string_view value_name;  ///< "SECONDS"; of choices: "auto|always|never".
   int64_t min = 0;              ///< Of kInt and kIntPair; of kDuration: 1 means above 0.
   int64_t max = 0;
@@ -115,6 +153,8 @@ struct OptionRow {
 
 /// The rows of run, by OptionId.
 std::span<const OptionRow> OptionTable();
+/// Those of all commands.
+std::span<const OptionRow> AllOptions();
 /// A row of any command.
 const OptionRow& RowOf(OptionId id);
 
@@ -188,6 +228,8 @@ const std::vector<OptionKey>& AllKeys();
 /// Those, and the developers' variables, which are keys of no file.
 const std::vector<OptionKey>& AllVariables();
 
+/// "num_proc" for "num-proc".
+std::string OptionKeyOf(std::string_view name);
 /// "HVDRAY_NUM_PROC" for "num_proc".
 std::string VariableOfKey(std::string_view key);
 
@@ -196,6 +238,16 @@ std::vector<std::string_view> ChoicesOf(const OptionRow& row);
 
 /// Heading of a group in help and docs.
 std::string_view TitleOf(OptionGroup group);
+
+/// Calls `visit(member)`, a SpecMember of some type, if the option sets one.
+template <typename Visitor>
+void VisitMember(const OptionRow& row, Visitor&& visit) {
+  std::visit(
+      [&visit](const auto& member) {
+        if constexpr (!std::is_same_v<decltype(member), const std::monostate&>) visit(member);
+      },
+      row.member);
+}
 
 }  // namespace hvdray
 

@@ -15,7 +15,6 @@
 #include "launcher/job/hostfile.h"
 #include "launcher/job/option_table.h"
 #include "launcher/job/ray_runtime_env.h"
-#include "launcher/job/spec_fields.h"
 #include "launcher/job/user_variables.h"
 #include "wire/slot_environment.h"
 
@@ -220,21 +219,20 @@ Json ToJson(const std::vector<HostSlots>& hosts) {
 
 /// The value of a setting, without variables and headers that may be secret.
 template <typename T>
-Json ShownValue(OptionId id, const Setting<T>& setting) {
+Json ShownValue(const OptionRow& row, const Setting<T>& setting) {
   if constexpr (std::is_enum_v<T>) {
-    return ChoicesOf(RowOf(id))[static_cast<size_t>(*setting)];
+    return ChoicesOf(row)[static_cast<size_t>(*setting)];
   } else if constexpr (std::is_same_v<T, std::optional<PlanFormat>>) {
-    return setting->has_value() ? Json(ChoicesOf(RowOf(id))[static_cast<size_t>(**setting)])
-                                : Json();
+    return setting->has_value() ? Json(ChoicesOf(row)[static_cast<size_t>(**setting)]) : Json();
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-    if (id != OptionId::kEnv) return ToJson(*setting);
+    if (row.id != OptionId::kEnv) return ToJson(*setting);
     std::vector<std::string> variables;
     for (const std::string& variable : *setting) variables.push_back(WithoutSecret(variable));
     return ToJson(variables);
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (setting->empty()) return {};
-    if (id == OptionId::kRayHeaders) return "***";
-    return id == OptionId::kRuntimeEnv ? ShownRuntimeEnv(*setting) : ToJson(*setting);
+    if (row.id == OptionId::kRayHeaders) return "***";
+    return row.id == OptionId::kRuntimeEnv ? ShownRuntimeEnv(*setting) : ToJson(*setting);
   } else {
     return ToJson(*setting);
   }
@@ -243,13 +241,13 @@ Json ShownValue(OptionId id, const Setting<T>& setting) {
 /// The command, then the options in the order and under the names of the option table.
 std::vector<ConfigRow> ConfigRows(const JobSpec& spec) {
   std::vector<ConfigRow> rows = {{"command", ToJson(*spec.command), spec.command.origin()}};
-  ForEachSpecField(spec, [&rows](const char* /*name*/, OptionId id, const auto& field) {
-    if constexpr (!std::is_same_v<decltype(field),
-                                  const std::map<std::string, Setting<std::string>>&>) {
-      if (id == OptionId::kCount || id == OptionId::kPrintConfig) return;
-      rows.push_back({std::string(RowOf(id).name), ShownValue(id, field), field.origin()});
-    }
-  });
+  for (const OptionRow& row : OptionTable()) {
+    if (row.id == OptionId::kPrintConfig) continue;
+    VisitMember(row, [&](const auto& member) {
+      const auto& setting = member.In(spec);
+      rows.push_back({std::string(row.name), ShownValue(row, setting), setting.origin()});
+    });
+  }
   return rows;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/json_fields.h"
 #include "base/text.h"
+#include "launcher/job/option_table.h"
 #include "launcher/job/spec_json.h"
 #include "launcher/job/value_text.h"
 
@@ -41,23 +42,6 @@ void Variables(Io& io, List& variables) {
     item.Bytes(0, variable.first);
     item.Bytes(1, variable.second);
   });
-}
-
-/// Ray's name; empty: Ray is not told.
-std::string StrategyName(RayStrategy strategy) {
-  switch (strategy) {
-    case RayStrategy::kAuto:
-      return {};
-    case RayStrategy::kPack:
-      return "PACK";
-    case RayStrategy::kSpread:
-      return "SPREAD";
-    case RayStrategy::kStrictPack:
-      return "STRICT_PACK";
-    case RayStrategy::kStrictSpread:
-      return "STRICT_SPREAD";
-  }
-  return {};
 }
 
 }  // namespace
@@ -163,7 +147,9 @@ RayAsk RayAskOf(const JobSpec& spec) {
     const size_t equals = text.find('=');
     ask.labels[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  ask.strategy = StrategyName(*ray.strategy);
+  if (*ray.strategy != RayStrategy::kAuto) {
+    ask.strategy = ChoicesOf(RowOf(OptionId::kStrategy))[static_cast<size_t>(*ray.strategy)];
+  }
   return ask;
 }
 

@@ -22,7 +22,6 @@
 #include "launcher/job/hostfile.h"
 #include "launcher/job/ray_job_file.h"
 #include "launcher/job/ray_runtime_env.h"
-#include "launcher/job/spec_fields.h"
 #include "launcher/job/user_variables.h"
 #include "launcher/job/value_text.h"
 #include "wire/message.h"
@@ -69,8 +68,8 @@ class SettingReader {
 
   /// Reads an option whose row and field determine how; does nothing for others.
   template <typename T>
-  void ByType(OptionId id, Setting<T>* out) {
-    const OptionRow& row = RowOf(id);
+  void ByType(const OptionRow& row, Setting<T>* out) {
+    const OptionId id = row.id;
     if constexpr (std::is_same_v<T, bool>) {
       Read(id, out, &FlagOf);
     } else if constexpr (std::is_same_v<T, std::string>) {
@@ -184,15 +183,12 @@ Result<std::vector<std::string>> ModulesOf(const RawOption& raw) {
   return Refused(fmt::format("{}: auto must stand alone", raw.label), kHint);
 }
 
-using Tunables = std::map<std::string, Setting<std::string>>;
-
 Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
   SettingReader reader(layers);
-  ForEachSpecField(*spec, [&reader](const char* /*name*/, OptionId id, auto& field) {
-    if constexpr (!std::is_same_v<decltype(field), Tunables&>) {
-      if (id != OptionId::kCount && !HasOwnReader(id)) reader.ByType(id, &field);
-    }
-  });
+  for (const OptionRow& row : OptionTable()) {
+    if (HasOwnReader(row.id)) continue;
+    VisitMember(row, [&](const auto& member) { reader.ByType(row, &member.In(*spec)); });
+  }
   reader.Read(OptionId::kSync, &spec->sync, SyncWordsOf);
   reader.Read(OptionId::kNetworkInterfaces, &spec->network_interfaces, InterfacesOf);
   reader.Read(OptionId::kBlacklistCooldownRange, &spec->blacklist_cooldown_range,

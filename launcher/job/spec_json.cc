@@ -8,41 +8,12 @@
 #include <utility>
 
 #include "base/json_fields.h"
-#include "launcher/job/spec_fields.h"
+#include "launcher/job/option_table.h"
 
 namespace hvdray {
 namespace {
 
-constexpr char kSchema[] = "hvdray.spec/1";
-
-// The words of each choice, in the order of its enum.
-template <typename Enum>
-constexpr std::string_view kWords[] = {"?"};
-template <>
-constexpr std::string_view kWords<TagOutput>[] = {"rank", "host", "none"};
-template <>
-constexpr std::string_view kWords<ColorMode>[] = {"auto", "always", "never"};
-template <>
-constexpr std::string_view kWords<SshTransport>[] = {"auto", "libssh2", "openssh"};
-template <>
-constexpr std::string_view kWords<HostKeyCheck>[] = {"accept-new", "yes", "no"};
-template <>
-constexpr std::string_view kWords<PlanFormat>[] = {"text", "json"};
-template <>
-constexpr auto kWords<ElasticMode> = kElasticModeWords;
-template <>
-constexpr auto kWords<JoinMode> = kJoinModeWords;
-template <>
-constexpr auto kWords<SuccessRule> = kSuccessRuleWords;
-template <>
-constexpr std::string_view kWords<RayStrategy>[] = {"auto", "pack", "spread", "strict-pack",
-                                                    "strict-spread"};
-template <>
-constexpr std::string_view kWords<JobBackend>[] = {"auto", "ray", "ssh"};
-template <>
-constexpr std::string_view kWords<HorovodChoice>[] = {"installed", "builtin"};
-template <>
-constexpr std::string_view kWords<GpuChoice>[] = {"host", "rank"};
+constexpr char kSchema[] = "hvdray.spec/2";
 
 // What a setting may hold beside plain values and lists of them.
 template <typename Io>
@@ -69,10 +40,11 @@ void Parts(Io& io, FieldsOf<Io, HostSlots> host) {
   }
 }
 
+/// `words`: those of a choice, in the order of its enum.
 template <typename Io, typename T>
-void Value(Io& io, FieldKey key, T& value) {
+void Value(Io& io, FieldKey key, T& value, std::span<const std::string_view> words) {
   using Plain = std::remove_const_t<T>;
-  const auto element = [](auto& item, auto& part) { Value(item, {}, part); };
+  const auto element = [words](auto& item, auto& part) { Value(item, {}, part, words); };
   if constexpr (std::is_same_v<Plain, bool>) {
     io.Flag(key, value);
   } else if constexpr (std::is_same_v<Plain, double>) {
@@ -82,7 +54,7 @@ void Value(Io& io, FieldKey key, T& value) {
   } else if constexpr (std::is_same_v<Plain, Duration>) {
     io.Time(key, value, kAnyOf<Duration>);
   } else if constexpr (std::is_enum_v<Plain>) {
-    io.Choice(key, value, kWords<Plain>);
+    io.Choice(key, value, words);
   } else if constexpr (std::is_integral_v<Plain>) {
     io.Int(key, value, kAnyOf<Plain>);
   } else if constexpr (requires { value.has_value(); }) {
@@ -95,53 +67,42 @@ void Value(Io& io, FieldKey key, T& value) {
 }
 
 using Tunables = decltype(JobSpec::tunables);
+using Words = std::vector<std::string_view>;
 
-/// Takes the fields one by one.
 struct Writer {
   template <typename T>
-  void operator()(const char* name, OptionId /*option*/, const Setting<T>& setting) {
-    if (*setting != DefaultOf<T>(name)) Value(settings, name, *setting);
-    if (!setting.is_default()) origins.Bytes(name, setting.origin());
+  void Put(const std::string& key, const Setting<T>& setting, const T& usual,
+           const Words& words = {}) {
+    if (*setting != usual) Value(settings, key.c_str(), *setting, words);
+    if (!setting.is_default()) origins.Bytes(key.c_str(), setting.origin());
   }
-  void operator()(const char* name, OptionId /*option*/, const Tunables& tunables) {
+  void Put(const Tunables& tunables) {
     if (tunables.empty()) return;
-    settings.Table(name, tunables, [](auto& io, auto& setting) { io.Bytes({}, *setting); });
-    origins.Table(name, tunables, [](auto& io, auto& setting) { io.Bytes({}, setting.origin()); });
+    settings.Table("tunables", tunables, [](auto& io, auto& setting) { io.Bytes({}, *setting); });
+    origins.Table("tunables", tunables,
+                  [](auto& io, auto& setting) { io.Bytes({}, setting.origin()); });
   }
 
   FieldWriter& settings;
   FieldWriter& origins;
-
- private:
-  template <typename T>
-  static const T& DefaultOf(std::string_view wanted) {
-    static const JobSpec spec;
-    const T* found = nullptr;
-    ForEachSpecField(spec, [&](std::string_view name, OptionId /*option*/, const auto& field) {
-      if constexpr (std::is_same_v<decltype(field), const Setting<T>&>) {
-        if (name == wanted) found = &*field;
-      }
-    });
-    return *found;
-  }
 };
 
 struct Reader {
   template <typename T>
-  void operator()(const char* name, OptionId /*option*/, Setting<T>& setting) {
+  void Take(const std::string& key, Setting<T>& setting, const Words& words = {}) {
     T value = *setting;
     std::string origin = setting.origin();
-    Value(settings, name, value);
-    origins.Bytes(name, origin);
+    Value(settings, key.c_str(), value, words);
+    origins.Bytes(key.c_str(), origin);
     setting.Set(std::move(value), std::move(origin));
   }
-  void operator()(const char* name, OptionId /*option*/, Tunables& tunables) {
-    settings.Table(name, tunables, [](auto& io, auto& setting) {
+  void Take(Tunables& tunables) {
+    settings.Table("tunables", tunables, [](auto& io, auto& setting) {
       std::string value;
       io.Bytes({}, value);
       setting.Set(std::move(value), "default");
     });
-    origins.Object(name, tunables, [](auto& io, auto& values) {
+    origins.Object("tunables", tunables, [](auto& io, auto& values) {
       for (auto& [variable, setting] : values) {
         std::string origin = setting.origin();
         io.Bytes(variable.c_str(), origin);
@@ -160,7 +121,17 @@ std::string SpecToJson(const JobSpec& spec) {
   std::string origins;
   const std::string settings = WriteFields([&](FieldWriter& values) {
     FieldWriter sources(origins);
-    ForEachSpecField(spec, Writer{values, sources});
+    Writer writer{values, sources};
+    const JobSpec usual;
+    for (const OptionRow& row : AllOptions()) {
+      VisitMember(row, [&](const auto& member) {
+        writer.Put(OptionKeyOf(row.name), member.In(spec), *member.In(usual), ChoicesOf(row));
+      });
+    }
+    writer.Put("command", spec.command, *usual.command);
+    writer.Put("ssh_user", spec.ssh_user, *usual.ssh_user);
+    writer.Put("ssh_proxy_command", spec.ssh_proxy_command, *usual.ssh_proxy_command);
+    writer.Put(spec.tunables);
   });
   return WriteFields([&](FieldWriter& io) {
     io.Text("schema", kSchema);
@@ -184,7 +155,16 @@ Result<JobSpec> SpecFromJson(const Json& json) {
   Status status;
   FieldReader settings(object("settings"), kMissing, status);
   FieldReader origins(object("origins"), kMissing, status);
-  ForEachSpecField(spec, Reader{settings, origins});
+  Reader reader{settings, origins};
+  for (const OptionRow& row : AllOptions()) {
+    VisitMember(row, [&](const auto& member) {
+      reader.Take(OptionKeyOf(row.name), member.In(spec), ChoicesOf(row));
+    });
+  }
+  reader.Take("command", spec.command);
+  reader.Take("ssh_user", spec.ssh_user);
+  reader.Take("ssh_proxy_command", spec.ssh_proxy_command);
+  reader.Take(spec.tunables);
   if (!status.ok()) return status;
   return spec;
 }

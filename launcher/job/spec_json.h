@@ -12,8 +12,8 @@
 
 namespace hvdray {
 
-/// {"schema": "hvdray.spec/1", "settings": {...}, "origins": {...}}: the fields that differ from
-/// JobSpec{}, under the names of spec_fields.h, and where each value comes from. Durations are in
+/// {"schema": "hvdray.spec/2", "settings": {...}, "origins": {...}}: the fields that differ from
+/// JobSpec{}, under the keys of the option table, and where each value comes from. Durations are in
 /// nanoseconds, choices are words, and texts that are not UTF-8 are {"base64": "..."}.
 std::string SpecToJson(const JobSpec& spec);
 

@@ -24,7 +24,7 @@ def launch(hvdray, tmp_path):
     made = []
 
     def make(settings, nodes=None, **more):
-        settings = {"np": 2, "grace": 2, **settings}
+        settings = {"num_proc": 2, "grace": 2, **settings}
         nodes = [Node(1, 2), Node(2, 2)] if nodes is None else nodes
         folder = tmp_path / f"job{len(made)}"
         folder.mkdir()
@@ -61,7 +61,7 @@ def wait_up(job, count):
 # ---- static jobs
 
 def test_a_job_runs_on_the_slots_that_it_gets(launch):
-    job = launch({"np": 4, "command": shell(
+    job = launch({"num_proc": 4, "command": shell(
         "echo $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK "
         "$HOROVOD_HOSTNAME; echo to stderr >&2")})
     assert job.wait() == 0, job.said()
@@ -77,7 +77,7 @@ def test_a_job_runs_on_the_slots_that_it_gets(launch):
 
 
 def test_ranks_follow_one_another_on_each_node_whatever_the_order_of_bundles(launch):
-    job = launch({"np": 4, "command": shell("echo $HOROVOD_RANK $HOROVOD_HOSTNAME")})
+    job = launch({"num_proc": 4, "command": shell("echo $HOROVOD_RANK $HOROVOD_HOSTNAME")})
     first, second = job.nodes
     job.used = lambda node: node.cpus  # as far as the driver knows: it asks for single slots
     job.place = lambda body: [second, first, second, first]
@@ -87,7 +87,7 @@ def test_ranks_follow_one_another_on_each_node_whatever_the_order_of_bundles(lau
 
 
 def test_workers_have_their_nodes_environment_with_the_jobs_over_it(launch):
-    job = launch({"np": 1, "env": ["GIVEN=by -x"], "command": shell(
+    job = launch({"num_proc": 1, "env": ["GIVEN=by -x"], "command": shell(
         "echo $OF_NODE/$GIVEN/$HOROVOD_OF_CLIENT/${RAY_OF_NODE-none}")})
     assert job.wait() == 0, job.said()
     assert job.out == "[0]<stdout>:here/by -x/yes/none\n"
@@ -95,8 +95,8 @@ def test_workers_have_their_nodes_environment_with_the_jobs_over_it(launch):
 
 def test_rays_own_python_is_the_last_on_the_path_of_workers(launch):
     script = shell("echo $PATH")
-    node = launch({"np": 1, "command": script})
-    given = launch({"np": 1, "env": ["PATH=/mine:/bin"], "command": script})
+    node = launch({"num_proc": 1, "command": script})
+    given = launch({"num_proc": 1, "env": ["PATH=/mine:/bin"], "command": script})
     for job in node, given:
         assert job.wait() == 0, job.said()
     assert node.out == f"[0]<stdout>:{os.environ['PATH']}:{os.path.dirname(RAYS_PYTHON)}\n"
@@ -105,8 +105,8 @@ def test_rays_own_python_is_the_last_on_the_path_of_workers(launch):
 
 def test_gpus_of_the_endpoint_are_the_workers(launch):
     script = shell("echo $CUDA_VISIBLE_DEVICES")
-    host = launch({"np": 2, "ray.gpus_per_slot": 1.0, "command": script})
-    rank = launch({"np": 2, "ray.gpus_per_slot": 1.0, "ray.gpu_choice": "rank", "command": script})
+    host = launch({"num_proc": 2, "gpus_per_slot": 1.0, "command": script})
+    rank = launch({"num_proc": 2, "gpus_per_slot": 1.0, "gpu_visibility": "rank", "command": script})
     for job in host, rank:
         assert job.wait() == 0, job.said()
     assert sorted(host.out.splitlines()) == ["[0]<stdout>:0,1", "[1]<stdout>:0,1"]
@@ -114,7 +114,7 @@ def test_gpus_of_the_endpoint_are_the_workers(launch):
 
 
 def test_any_bytes_arrive_whole(launch):
-    job = launch({"np": 1, "command": shell(
+    job = launch({"num_proc": 1, "command": shell(
         "head -c 5000000 /dev/zero | tr '\\0' x; echo; printf '\\377\\000\\n'")})
     assert job.wait() == 0
     out = b"".join(part for kind, part in job.records() if kind == 1)
@@ -135,14 +135,14 @@ def burst(job):
 
 @pytest.mark.rest
 def test_a_long_stream_is_in_several_files(launch):
-    job = launch({"np": 1, "command": shell(BURSTS)})
+    job = launch({"num_proc": 1, "command": shell(BURSTS)})
     burst(job)
     assert job.wait() == 0, job.said()[-1000:]
     assert job.out == "".join(f"[0]<stdout>:{str(i) * 20000000}\n" for i in range(1, 4))
 
 
 def test_beyond_the_limit_the_oldest_output_is_dropped_and_that_is_said(launch):
-    job = launch({"np": 1, "ray.log_limit": 45e6, "command": shell(BURSTS)})
+    job = launch({"num_proc": 1, "ray_log_limit": 45e6, "command": shell(BURSTS)})
     burst(job)
     assert job.wait() == 0, job.said()[-1000:]
     assert job.err.count("MiB of output") == 1 and "--ray-log-limit" in job.err
@@ -153,8 +153,8 @@ def test_beyond_the_limit_the_oldest_output_is_dropped_and_that_is_said(launch):
 
 
 def test_the_first_failure_ends_the_job_with_its_code_and_its_report(launch):
-    job = launch({"report_file": "mine.json", "events_file": "e", "trace_file": "t",
-                 "junit_file": "j", "command": shell(
+    job = launch({"report": "mine.json", "events": "e", "trace": "t",
+                 "junit": "j", "command": shell(
                      "[ $HOROVOD_RANK = 1 ] && { echo oh no >&2; exit 7; }; exec sleep 600")})
     assert job.wait() == 7, job.said()
     assert "oh no" in job.err and "rank 1" in job.err
@@ -169,12 +169,12 @@ def test_the_first_failure_ends_the_job_with_its_code_and_its_report(launch):
 
 
 def test_a_command_that_is_not_there_is_127(launch):
-    job = launch({"np": 1, "command": ["of-nobody"]})
+    job = launch({"num_proc": 1, "command": ["of-nobody"]})
     assert job.wait() == 127, job.said()
 
 
 def test_a_killed_agent_ends_the_job_and_names_the_host(launch):
-    job = launch({"np": 4, "heartbeat_timeout": 600, "command": SLEEPERS})
+    job = launch({"num_proc": 4, "heartbeat_timeout": 600, "command": SLEEPERS})
     wait_up(job, 4)
     job.kill_node(job.nodes[1])
     assert job.wait() == 125, "no silence is waited for: " + job.said()
@@ -184,7 +184,7 @@ def test_a_killed_agent_ends_the_job_and_names_the_host(launch):
 
 @pytest.mark.rest
 def test_a_stall_of_the_driver_of_six_seconds_costs_a_static_job_nothing(launch):
-    job = launch({"np": 2, "command": shell(
+    job = launch({"num_proc": 2, "command": shell(
         "echo up $HOROVOD_RANK; until [ -e go ]; do sleep 0.1; done; echo done")})
     job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
     os.kill(job.job.process.pid, signal.SIGSTOP)
@@ -196,7 +196,7 @@ def test_a_stall_of_the_driver_of_six_seconds_costs_a_static_job_nothing(launch)
 
 
 def test_agents_that_hear_nothing_from_the_driver_say_so_in_their_logs_and_in_the_report(launch):
-    job = launch({"np": 2, "heartbeat_timeout": 5, "command": SLEEPERS, "report_file": "r"},
+    job = launch({"num_proc": 2, "heartbeat_timeout": 5, "command": SLEEPERS, "report": "r"},
                 nodes=[Node(1, 1), Node(2, 1)])
     wait_up(job, 2)
     agents = [endpoint["agent"] for endpoint in job.endpoints.values()]
@@ -224,7 +224,7 @@ time.sleep(60)
 
 
 def test_an_agent_of_another_build_ends_the_job_and_both_builds_are_named(launch, hvdray):
-    job = launch({"np": 4, "command": SLEEPERS})
+    job = launch({"num_proc": 4, "command": SLEEPERS})
     endpoint, processes = job.on_endpoint, []
 
     def other_build(body):
@@ -253,7 +253,7 @@ def test_an_agent_of_another_build_ends_the_job_and_both_builds_are_named(launch
 
 
 def test_a_endpoint_that_never_begins_is_an_error_with_rays_words(launch):
-    job = launch({"np": 1, "command": ["true"]})
+    job = launch({"num_proc": 1, "command": ["true"]})
     job.on_endpoint = lambda body: job.tell({"endpoint": {
         "endpoint": body["endpoint"], "state": "ended", "text": "RuntimeEnvSetupError: no space left"}})
     assert job.wait() == 125, job.said()
@@ -261,7 +261,7 @@ def test_a_endpoint_that_never_begins_is_an_error_with_rays_words(launch):
 
 
 def test_an_agent_that_never_dials_is_given_up_after_the_start_timeout(launch):
-    job = launch({"np": 1, "command": ["true"], "start_timeout": 0.5})
+    job = launch({"num_proc": 1, "command": ["true"], "start_timeout": 0.5})
     job.on_endpoint = lambda body: job.tell({"endpoint": {
         "endpoint": body["endpoint"], "state": "started", "node_id": job.nodes[0].id, "ip": "127.0.0.1",
         "hostname": "here", "gpus": [], "pid": 2}})
@@ -270,7 +270,7 @@ def test_an_agent_that_never_dials_is_given_up_after_the_start_timeout(launch):
 
 @pytest.mark.rest
 def test_the_time_that_ray_takes_to_start_an_actor_is_not_the_starts(launch):
-    job = launch({"np": 1, "command": shell("echo up"), "start_timeout": 5})
+    job = launch({"num_proc": 1, "command": shell("echo up"), "start_timeout": 5})
     endpoint = job.on_endpoint
     job.on_endpoint = lambda body: threading.Timer(7, endpoint, [body]).start()
     assert job.wait() == 0, job.said()
@@ -292,7 +292,7 @@ def lose_second_node(job):
 
 
 def test_a_bundle_that_is_lost_before_the_start_is_waited_for_and_its_place_is_the_new_one(launch):
-    job = launch({"np": 4, "command": shell("echo up $HOROVOD_HOSTNAME")},
+    job = launch({"num_proc": 4, "command": shell("echo up $HOROVOD_HOSTNAME")},
                 nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
     lose_second_node(job)
     job.wait_for(lambda: "replace the slots" in job.err, what="the loss is told")
@@ -307,7 +307,7 @@ def test_a_bundle_that_is_lost_before_the_start_is_waited_for_and_its_place_is_t
 
 @pytest.mark.rest
 def test_a_lost_bundle_for_which_there_is_no_room_in_time_is_an_error_worth_another_try(launch):
-    job = launch({"np": 4, "command": SLEEPERS, "ray.group_timeout": 5})
+    job = launch({"num_proc": 4, "command": SLEEPERS, "placement_group_timeout": 5})
     lose_second_node(job)
     assert job.wait() == 125, job.said()
     assert "127.0.0.1-02020202" in job.err
@@ -317,7 +317,7 @@ def test_a_lost_bundle_for_which_there_is_no_room_in_time_is_an_error_worth_anot
 
 @pytest.mark.parametrize("is_noticed", [True, False])
 def test_an_actor_that_dies_before_the_start_is_replaced_if_ray_sees_why_in_time(launch, is_noticed):
-    job = launch({"np": 4, "command": shell("echo up"), "ray.group_timeout": 60 if is_noticed else 5},
+    job = launch({"num_proc": 4, "command": shell("echo up"), "placement_group_timeout": 60 if is_noticed else 5},
                 nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
     endpoint = job.on_endpoint
     job.on_endpoint = lambda body: endpoint(body) if body["endpoint"] != 1 else job.tell({"endpoint": {
@@ -335,7 +335,7 @@ def test_an_actor_that_dies_before_the_start_is_replaced_if_ray_sees_why_in_time
 
 
 def test_a_bundle_that_moves_while_the_job_waits_is_waited_for(launch):
-    job = launch({"np": 2, "command": shell("echo up $HOROVOD_HOSTNAME")},
+    job = launch({"num_proc": 2, "command": shell("echo up $HOROVOD_HOSTNAME")},
                 nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
     first, second, third = job.nodes
     reserve = job.on_reserve
@@ -354,7 +354,7 @@ def test_a_bundle_that_moves_while_the_job_waits_is_waited_for(launch):
 # ---- slots
 
 def test_slots_that_are_packed_are_a_bundle_for_each_node(launch):
-    job = launch({"np": 5, "command": shell("echo $HOROVOD_RANK on $HOROVOD_HOSTNAME")},
+    job = launch({"num_proc": 5, "command": shell("echo $HOROVOD_RANK on $HOROVOD_HOSTNAME")},
                 nodes=[Node(1, 2), Node(2, 4)])
     assert job.wait() == 0, job.said()
     (reserve,) = [body for kind, body in job.orders if kind == "reserve"]
@@ -364,7 +364,7 @@ def test_slots_that_are_packed_are_a_bundle_for_each_node(launch):
 
 
 def test_where_ray_has_no_room_for_a_nodes_bundle_single_slots_are_asked_for(launch):
-    job = launch({"np": 4, "command": shell("echo up $HOROVOD_RANK")},
+    job = launch({"num_proc": 4, "command": shell("echo up $HOROVOD_RANK")},
                 nodes=[Node(1, 4), Node(2, 1)])
     # Somebody was faster: the first node has room for three, as Ray knows and the driver does not.
     reserve = job.on_reserve
@@ -381,7 +381,7 @@ def test_where_ray_has_no_room_for_a_nodes_bundle_single_slots_are_asked_for(lau
 
 
 def test_too_few_slots_in_time_is_125_and_says_what_is_missing(launch):
-    job = launch({"np": 4, "command": ["true"], "ray.group_timeout": 1.5, "report_file": "r"},
+    job = launch({"num_proc": 4, "command": ["true"], "placement_group_timeout": 1.5, "report": "r"},
                 nodes=[Node(1, 2), Node(2, 1)])
     assert job.wait() == 125
     assert job.end["error"]["code"] == "HVD-E0208" and job.end["error"]["retriable"]
@@ -393,14 +393,14 @@ def test_too_few_slots_in_time_is_125_and_says_what_is_missing(launch):
 
 
 def test_what_no_node_can_hold_fails_fast_where_none_can_be_added(launch):
-    job = launch({"np": 1, "ray.cpus_per_slot": 64.0, "ray.group_timeout": 600, "command": ["true"]},
+    job = launch({"num_proc": 1, "cpus_per_slot": 64.0, "placement_group_timeout": 600, "command": ["true"]},
                 job={"can_grow": False})
     assert job.wait() == 125
     assert job.end["error"]["code"] == "HVD-E0219"
 
 
 def test_slots_that_come_late_are_taken(launch):
-    job = launch({"np": 2, "command": shell("echo up $HOROVOD_RANK")}, nodes=[Node(1, 1)])
+    job = launch({"num_proc": 2, "command": shell("echo up $HOROVOD_RANK")}, nodes=[Node(1, 1)])
     job.wait_for(lambda: "waiting for a placement group" in job.err, what="a word")
     with job.lock:
         job.nodes.append(Node(2, 1))
@@ -412,7 +412,7 @@ def test_slots_that_come_late_are_taken(launch):
 
 
 def test_a_group_that_ray_refuses_is_its_word(launch):
-    job = launch({"np": 1, "command": ["true"]})
+    job = launch({"num_proc": 1, "command": ["true"]})
     job.on_reserve = lambda body: job.tell_group(body["name"], "failed", text="ValueError: no")
     assert job.wait() == 125
     assert "ValueError: no" in job.end["error"]["message"]
@@ -421,13 +421,13 @@ def test_a_group_that_ray_refuses_is_its_word(launch):
 
 def test_a_runtime_environment_is_that_of_the_agents(launch):
     env = {"uv": ["x"], "env_vars": {"A": "1"}}
-    job = launch({"np": 2, "ray.runtime_env": json.dumps(env), "command": ["true"]})
+    job = launch({"num_proc": 2, "runtime_env": json.dumps(env), "command": ["true"]})
     assert job.wait() == 0, job.said()
     assert [body["runtime_env"] for kind, body in job.orders if kind == "endpoint"] == [env]
 
 
 def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in(launch):
-    job = launch({"np": 4, "command": shell("echo up")})
+    job = launch({"num_proc": 4, "command": shell("echo up")})
     assert job.wait() == 0, job.said()
     kinds = [kind for kind, _ in job.orders]
     assert kinds.count("rest") == 1 and kinds.index("rest") > max(
@@ -437,7 +437,7 @@ def test_nobody_asks_for_nodes_and_groups_once_the_agents_of_a_static_job_are_in
 # ---- stops
 
 def test_a_stop_with_a_reason_says_it(launch):
-    job = launch({"np": 1, "command": SLEEPERS})
+    job = launch({"num_proc": 1, "command": SLEEPERS})
     wait_up(job, 1)
     job.tell({"stop": {"signo": int(signal.SIGTERM), "why": "the client has been gone for 60 s"}})
     assert job.wait() == 143, job.said()
@@ -445,7 +445,7 @@ def test_a_stop_with_a_reason_says_it(launch):
 
 
 def test_a_stop_ends_workers_with_their_grace_and_is_143(launch):
-    job = launch({"np": 2, "grace": 60, "command": shell(
+    job = launch({"num_proc": 2, "grace": 60, "command": shell(
         "trap 'echo bye $HOROVOD_RANK; exit 0' TERM; echo up $HOROVOD_RANK; "
         "while :; do sleep 0.1; done")})
     job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
@@ -455,7 +455,7 @@ def test_a_stop_ends_workers_with_their_grace_and_is_143(launch):
 
 
 def test_the_second_stop_is_at_once(launch):
-    job = launch({"np": 2, "grace": 600, "command": shell(
+    job = launch({"num_proc": 2, "grace": 600, "command": shell(
         "trap '' TERM; echo up $HOROVOD_RANK; while :; do sleep 0.1; done")})
     job.wait_for(lambda: job.out.count("up ") == 2, what="workers")
     job.signal()
@@ -465,7 +465,7 @@ def test_the_second_stop_is_at_once(launch):
 
 
 def test_signals_of_ray_itself_do_not_count(launch):
-    job = launch({"np": 1, "grace": 600, "command": SLEEPERS})
+    job = launch({"num_proc": 1, "grace": 600, "command": SLEEPERS})
     wait_up(job, 1)
     for signo in signal.SIGTERM, signal.SIGINT, signal.SIGTERM:
         os.kill(job.job.pid, signo)
@@ -476,7 +476,7 @@ def test_signals_of_ray_itself_do_not_count(launch):
 
 
 def test_a_stop_before_there_are_slots_ends_it_too(launch):
-    job = launch({"np": 64, "command": ["true"]})
+    job = launch({"num_proc": 64, "command": ["true"]})
     job.wait_for(lambda: "waiting for a placement group" in job.err, what="a word")
     job.signal()
     assert job.wait() == 143
@@ -484,7 +484,7 @@ def test_a_stop_before_there_are_slots_ends_it_too(launch):
 
 
 def test_without_ray_driver_the_job_ends(launch):
-    job = launch({"np": 2, "command": SLEEPERS})
+    job = launch({"num_proc": 2, "command": SLEEPERS})
     wait_up(job, 2)
     job.vanish()
     assert job.wait() == 125
@@ -531,7 +531,7 @@ def test_logs_that_cannot_be_written_are_said(launch):
 
 # ---- elastic jobs
 
-GANG = {"np": 2, "min_np": 1, "elastic_mode": "gang", "max_restarts": 20,
+GANG = {"num_proc": 2, "min_np": 1, "elastic_mode": "gang", "max_restarts": 20,
         "elastic_timeout": 60, "command": [
             "/bin/bash", "-c", "echo up $HOROVOD_RANK of $HOROVOD_SIZE on $HOROVOD_HOSTNAME; "
             "exec -a of-the-test sleep 600"]}
@@ -556,7 +556,7 @@ def test_an_elastic_job_grows_by_a_node_that_comes_and_lives_without_one_that_go
 
 
 def test_an_elastic_job_takes_no_more_than_max_np(launch):
-    job = launch({**GANG, "np": 2, "max_np": 3}, nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
+    job = launch({**GANG, "num_proc": 2, "max_np": 3}, nodes=[Node(1, 2), Node(2, 2), Node(3, 2)])
     wait_size(job, 3)
     assert sum(len(group["bundles"][0:1]) and int(group["bundles"][0]["CPU"])
                for group in job.groups.values()) == 3
@@ -565,8 +565,8 @@ def test_an_elastic_job_takes_no_more_than_max_np(launch):
 
 
 def test_an_elastic_job_takes_a_spare_node_for_one_that_failed(launch):
-    job = launch({**GANG, "np": 2, "min_np": 2, "max_np": 2, "record_file": "r",
-                 "report_file": "r"}, nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
+    job = launch({**GANG, "num_proc": 2, "min_np": 2, "max_np": 2, "record": "r",
+                 "report": "r"}, nodes=[Node(1, 1), Node(2, 1), Node(3, 1)])
     wait_size(job, 2)
     job.kill_node(job.nodes[0])
     job.wait_for(lambda: job.out.count("up 1 of 2 ") == 2, within=60, what="a second gang")
@@ -582,7 +582,7 @@ def of_kind(job, kind):
 
 
 def test_an_elastic_job_below_np_stands_as_demand_until_nodes_come(launch):
-    job = launch({**GANG, "np": 3}, nodes=[Node(1, 1)])
+    job = launch({**GANG, "num_proc": 3}, nodes=[Node(1, 1)])
     job.wait_for(lambda: len(of_kind(job, "reserve")) == 2, what="the node's group, and demand")
     demand = of_kind(job, "reserve")[1]
     assert (demand["bundles"], demand["strategy"]) == ([{"CPU": 1}] * 2, "PACK")
@@ -595,7 +595,7 @@ def test_an_elastic_job_below_np_stands_as_demand_until_nodes_come(launch):
 
 
 def test_an_elastic_job_asks_for_no_nodes_where_none_can_come(launch):
-    job = launch({**GANG, "np": 3}, nodes=[Node(1, 1)], job={"can_grow": False})
+    job = launch({**GANG, "num_proc": 3}, nodes=[Node(1, 1)], job={"can_grow": False})
     job.wait_for(lambda: of_kind(job, "reserve"), what="the node's group")
     job.add_node(Node(2, 2))
     wait_size(job, 3)
@@ -605,7 +605,7 @@ def test_an_elastic_job_asks_for_no_nodes_where_none_can_come(launch):
 
 
 def test_a_node_that_ray_drains_is_left_before_it_goes(launch):
-    job = launch({**GANG, "np": 2, "min_np": 1, "max_np": 2}, nodes=[Node(1, 1), Node(2, 1)])
+    job = launch({**GANG, "num_proc": 2, "min_np": 1, "max_np": 2}, nodes=[Node(1, 1), Node(2, 1)])
     wait_size(job, 2)
     job.drain(job.nodes[1], time.time() + 300)
     job.wait_for(lambda: "leaves in " in job.err, what="a word")

@@ -33,11 +33,11 @@ class PretendRay:
         self.job_id = f"hvd-pretended-{os.getpid()}-{id(self):x}"
         os.makedirs(folder / "logs")
         times = {"grace", "timeout", "start_timeout", "elastic_timeout", "heartbeat_timeout",
-                 "ray.group_timeout"}
+                 "placement_group_timeout"}
         settings = {name: int(value * 1e9) if name in times else value
                     for name, value in settings.items()}
         whole = {"job_id": self.job_id, "build": "hvdray of a test", "key": KEY,
-                 "options": {"schema": "hvdray.spec/1", "settings": settings},
+                 "options": {"schema": "hvdray.spec/2", "settings": settings},
                  "environment": [["HOROVOD_OF_CLIENT", "yes"]], **(job or {})}
         (folder / "job.json").write_text(json.dumps(whole) if text is None else text)
         self.log = open(folder / "log", "wb")

@@ -239,7 +239,7 @@ def test_a_runtime_environment_goes_to_the_workers_and_modules_of_this_machine_a
         "lib/": (0o755, b""), "lib/inner/": (0o755, b""), "lib/inner/__init__.py": (0o644, b"x = 1\n")}
     assert ".hvdray/hvdray-agent" in dashboard.files_of(own[6:]) and "job" in private
     page = dashboard.job_file()
-    assert json.loads(page["options"]["settings"]["ray.runtime_env"]) == {
+    assert json.loads(page["options"]["settings"]["runtime_env"]) == {
         "pip": ["a==1"], "env_vars": env["env_vars"]}
     assert sorted(page["environment"]) == [["GIVEN", "no"], ["OMP_NUM_THREADS", "4"]]
     assert page["options"]["settings"]["env"] == ["GIVEN=yes"]
@@ -262,7 +262,7 @@ def test_a_client_whose_job_is_not_to_outlive_it_says_that_it_is_there(run, clus
     assert run(dashboard.url, "-np", "1", "--stop-with-client", "true").code == 0
     (job,) = dashboard.jobs.values()
     assert f"hvdray_here_{job.id}.zip" in dashboard.packages
-    assert dashboard.job_file()["options"]["settings"]["ray.stops_with_client"] is True
+    assert dashboard.job_file()["options"]["settings"]["stop_with_client"] is True
 
 
 def test_the_large_package_is_sent_once_and_anew_after_chmod(run, cluster, tmp_path):

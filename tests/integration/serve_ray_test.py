@@ -137,7 +137,7 @@ def test_what_the_client_says_travels_in_the_private_package(cluster, connect):
     assert blob == b"blob"
     assert json.loads(start) == {"type": "start", "gang": 1, "np": 2, "env": {"TOKEN": "secret"}, "objects": [1],
                                  "data": {"n": [1, 2]}, "blob": 4}
-    assert dashboard.job_file()["options"]["settings"]["ray.stops_with_client"] is True
+    assert dashboard.job_file()["options"]["settings"]["stop_with_client"] is True
 
 
 def test_nothing_is_submitted_without_a_start(cluster, connect):

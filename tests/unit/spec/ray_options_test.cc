@@ -459,7 +459,7 @@ TEST(RayJobFileTest, WhatAProxyAsksTheClientForStaysWithTheClient) {
   job.spec.ray.headers.Set(R"({"Authorization": "Basic geheim"})", "flag --ray-headers");
   const std::string text = RayJobFileText(job);
   EXPECT_EQ(text.find("geheim"), std::string::npos) << text;
-  EXPECT_EQ(text.find("ray.headers"), std::string::npos) << text;
+  EXPECT_EQ(text.find("ray_headers"), std::string::npos) << text;
 }
 
 TEST(RayJobFileTest, AFileThatCannotBeTheClientsIsRefused) {
@@ -473,7 +473,7 @@ TEST(RayJobFileTest, AFileThatCannotBeTheClientsIsRefused) {
   const std::string begin = R"({"job_id":"j","key":")" + std::string(64, '0') + "\"";
   ExpectBadFile(begin + "}");
   ExpectBadFile(begin + R"(,"options":{}})", ErrorCode::kProtocolMismatch);
-  const std::string options = R"(,"options":{"schema":"hvdray.spec/1"})";
+  const std::string options = R"(,"options":{"schema":"hvdray.spec/2"})";
   ExpectBadFile(begin + options + R"(,"environment":{"A":"b"}})");
   EXPECT_TRUE(ParseRayJobFile(begin + options + R"(,"of_tomorrow":1})").ok());
 }
