@@ -15,9 +15,10 @@
 namespace hvdray {
 
 /// For ranks that all map `segment`. Ranks are the segment's. `joined`: the step that all have
-/// posted as kWritten last.
+/// posted as kWritten last. operation_timeout: as CommunicatorOptions has it.
 std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment,
-                                                  uint32_t joined = 1);
+                                                  uint32_t joined = 1,
+                                                  Duration operation_timeout = {});
 
 /// Of the ranks of `mesh` that `members` lists, this one among them.
 std::unique_ptr<Communicator> MakeNetworkCommunicator(std::shared_ptr<Mesh> mesh,

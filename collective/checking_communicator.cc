@@ -88,6 +88,7 @@ class CheckingCommunicator : public Communicator {
   int device() const override { return inner_->device(); }
   int network_size() const override { return inner_->network_size(); }
   Communicator& HostSide() override { return inner_->HostSide(); }
+  void EndMeeting() override { inner_->EndMeeting(); }
   void Abort() override { inner_->Abort(); }
   void UseTable(const AlgorithmTable& table) override { inner_->UseTable(table); }
   Status Synchronize() override { return inner_->Synchronize(); }

@@ -4,6 +4,7 @@
 #define HVDRAY_COLLECTIVE_COMMUNICATOR_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -106,6 +107,10 @@ class Communicator {
   /// until all of it is done, and tells what has gone wrong. Elsewhere nothing is left to wait for.
   virtual Status Synchronize() { return {}; }
 
+  /// Operations have the `timeout` of the options until all ranks have called this, and then their
+  /// `operation_timeout`, if there is one.
+  virtual void EndMeeting() {}
+
   /// Ends the operations of all ranks, now and for ever, with kAborted.
   virtual void Abort() = 0;
 
@@ -147,7 +152,9 @@ struct CommunicatorOptions {
   std::string interface;  ///< Gloo binds its first address; empty: the one of the host name.
   std::string scope;  ///< Of the store's keys; the same on all ranks, new for each communicator.
   Duration timeout{std::chrono::seconds(30)};  ///< Of the rendezvous and of each operation.
-  Duration operation_timeout{};                ///< Of each operation; 0: as `timeout`.
+  Duration operation_timeout{};                ///< After EndMeeting(); 0: as `timeout`.
+  /// Asked while ranks are waited for at the rendezvous: its error ends that.
+  std::function<Status()> check;
   Backend backend = Backend::kAuto;
   bool is_checking = false;  ///< Compares all calls of all ranks: slow.
   AlgorithmTable table;      ///< Rank 0's is everybody's.

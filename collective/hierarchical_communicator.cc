@@ -54,6 +54,11 @@ class HierarchicalCommunicator : public Communicator {
   std::string_view backend() const override { return "hierarchical"; }
   int network_size() const override { return static_cast<int>(hosts_.size()); }
 
+  void EndMeeting() override {
+    local_->EndMeeting();
+    mesh_->EndMeeting();
+  }
+
   void Abort() override {
     local_->Abort();
     mesh_->Abort();

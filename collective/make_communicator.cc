@@ -53,8 +53,7 @@ Result<std::shared_ptr<Mesh>> ConnectMesh(const CommunicatorOptions& options, St
 Result<std::unique_ptr<Communicator>> MakeShm(const CommunicatorOptions& options,
                                               ShmMeeting& meeting, Store& store) {
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ShmSegment> segment, meeting.Share(store));
-  if (options.operation_timeout > Duration::zero()) segment->SetTimeout(options.operation_timeout);
-  return MakeShmCommunicator(std::move(segment));
+  return MakeShmCommunicator(std::move(segment), 1, options.operation_timeout);
 }
 
 Result<std::unique_ptr<Communicator>> MakeNccl(const CommunicatorOptions& options,
@@ -72,7 +71,8 @@ Result<std::unique_ptr<Communicator>> MakeNccl(const CommunicatorOptions& option
 Result<std::unique_ptr<Communicator>> MakeUnchecked(const CommunicatorOptions& options) {
   const bool is_nccl = options.backend == Backend::kNccl;
   if (options.size == 1) return is_nccl ? MakeNccl(options, nullptr) : MakeSingleCommunicator();
-  Store store(options.rendezvous_host, options.rendezvous_port, options.scope, options.timeout);
+  Store store(options.rendezvous_host, options.rendezvous_port, options.scope, options.timeout,
+              options.check);
   std::vector<int> all(static_cast<size_t>(options.size));
   std::iota(all.begin(), all.end(), 0);
   if (is_nccl) {

@@ -108,8 +108,8 @@ class Mesh::Impl {
     attributes.iface = options.interface;
     device_ = gloo::transport::tcp::CreateDevice(attributes);
     context_ = device_->createContext(options.rank, options.size);
-    const Duration each =
-        options.operation_timeout > Duration::zero() ? options.operation_timeout : options.timeout;
+    is_limited_ = options.operation_timeout > Duration::zero();
+    const Duration each = is_limited_ ? options.operation_timeout : options.timeout;
     context_->setTimeout(std::chrono::duration_cast<std::chrono::milliseconds>(
         std::min<Duration>(each, kMostTimeout)));
     peers_.resize(static_cast<size_t>(options.size));
@@ -127,6 +127,8 @@ class Mesh::Impl {
   // A connection goes after the buffers that are bound to it, and no message is on its way in or
   // out of them by then.
   ~Impl() {
+    EndMeeting();
+    if (limiter_.joinable()) limiter_.join();
     if (watcher_.joinable()) {
       if (!is_ended_) Leave();
       is_gone_ = true;
@@ -176,15 +178,18 @@ class Mesh::Impl {
       }
       published[static_cast<size_t>(peer)] = std::move(*theirs);
     }
+    if (is_limited_) limiter_ = std::thread([this] { LimitMeeting(); });
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       const std::string& theirs = published[static_cast<size_t>(peer)];
       const size_t place = static_cast<size_t>(rank() < peer ? rank() : rank() - 1) * length;
+      WaitFor(peer);
       HVDRAY_RETURN_IF_ERROR(With(peer, [&] {
         At(peer).pair->connect({theirs.begin() + static_cast<ptrdiff_t>(place),
                                 theirs.begin() + static_cast<ptrdiff_t>(place + length)});
       }));
     }
+    WaitFor(kNobody);
     watch_ = context_->createUnboundBuffer(farewells_.data(), farewells_.size() * sizeof(Farewell));
     for (int rank = 0; rank < size(); ++rank) {
       if (rank == this->rank()) continue;
@@ -255,6 +260,12 @@ class Mesh::Impl {
     if (on_end_) on_end_();
   }
 
+  void EndMeeting() {
+    const std::lock_guard lock(mutex_);
+    is_limited_ = false;
+    end_.notify_all();
+  }
+
   bool AwaitEnd(Duration longest) {
     std::unique_lock lock(mutex_);
     return end_.wait_for(lock, longest, [&] { return is_ended_.load(); });
@@ -277,8 +288,7 @@ class Mesh::Impl {
     Status status = Guarded(act);
     if (status.ok()) return status;
     if (status.code() == ErrorCode::kDeadlineExceeded) {
-      status = {status.code(), fmt::format("rank {} of {} did not come within {} s", peer, size(),
-                                           std::chrono::duration<double>(timeout_).count())};
+      status = {status.code(), LateText(peer)};
       End(status.message());
       return status;
     }
@@ -313,6 +323,25 @@ class Mesh::Impl {
 
   class GlooInbound;
   class GlooOutbound;
+
+  std::string LateText(int peer) const {
+    return fmt::format("rank {} of {} did not come within {} s", peer, size(),
+                       std::chrono::duration<double>(timeout_).count());
+  }
+
+  // The time limit of Gloo's connections is that of operations, and fixed when they are made. What
+  // this rank waits for elsewhere has a limit of its own.
+  void LimitMeeting() {
+    std::unique_lock lock(mutex_);
+    while (!end_.wait_for(lock, timeout_, [this] { return !is_limited_ || is_ended_; })) {
+      if (waits_for_ != kNobody) EndLocked(LateText(waits_for_));
+    }
+  }
+
+  void WaitFor(int peer) {
+    const std::lock_guard lock(mutex_);
+    waits_for_ = peer;
+  }
 
   Peer& At(int peer) { return peers_[static_cast<size_t>(peer)]; }
 
@@ -510,7 +539,9 @@ class Mesh::Impl {
   std::unique_ptr<gloo::transport::UnboundBuffer> probe_;  // finds out which connections are broken
   std::atomic<bool> is_gone_{false};
   std::mutex mutex_;
-  bool is_leaving_ = false;  // guarded by mutex_, as the following
+  std::thread limiter_;
+  bool is_limited_ = false;  // the meeting; guarded by mutex_, as the following
+  bool is_leaving_ = false;
   int waits_for_ = kNobody;
   Kind awaited_ = kMessage;
   std::atomic<bool> is_ended_{false};
@@ -642,6 +673,7 @@ Result<std::unique_ptr<Mesh::Outbound>> Mesh::Offer(int peer, size_t bytes) {
 
 void Mesh::Abort() { Abort(fmt::format("rank {} of {} gave up", rank(), size())); }
 void Mesh::Abort(const std::string& why) { impl_->End(why); }
+void Mesh::EndMeeting() { impl_->EndMeeting(); }
 bool Mesh::AwaitEnd(Duration longest) { return impl_->AwaitEnd(longest); }
 void Mesh::OnEnd(std::function<void()> act) { impl_->OnEnd(std::move(act)); }
 Status Mesh::CheckAlive() { return impl_->CheckAlive(); }

@@ -81,6 +81,8 @@ class Mesh {
   void Abort(const std::string& why);
   /// As Abort(why), with this rank's number.
   void Abort();
+  /// As Communicator::EndMeeting().
+  void EndMeeting();
   /// Whether all has ended, which it waits for. Threads: any.
   bool AwaitEnd(Duration longest);
   /// OK, or why everything has ended: kEnded unless a rank is known that it began with.

@@ -47,6 +47,7 @@ class NetworkCommunicator : public Communicator {
         members_(std::move(members)) {}
 
   std::string_view backend() const override { return "gloo"; }
+  void EndMeeting() override { mesh_->EndMeeting(); }
   void Abort() override { mesh_->Abort(); }
   void UseTable(const AlgorithmTable& table) override { table_ = table; }
 

@@ -39,9 +39,10 @@ constexpr uint32_t kStepsBetweenPosts = ShmSegment::kMostBehind / 1024;
 
 class ShmCommunicator : public Communicator {
  public:
-  ShmCommunicator(std::unique_ptr<ShmSegment> segment, uint32_t joined)
+  ShmCommunicator(std::unique_ptr<ShmSegment> segment, uint32_t joined, Duration operation_timeout)
       : Communicator(segment->rank(), segment->size()),
         segment_(std::move(segment)),
+        operation_timeout_(operation_timeout),
         step_(joined),
         sources_(static_cast<size_t>(size())),
         own_place_(static_cast<size_t>(segment_->rank())) {
@@ -50,6 +51,9 @@ class ShmCommunicator : public Communicator {
   }
 
   std::string_view backend() const override { return "shm"; }
+  void EndMeeting() override {
+    if (operation_timeout_ > Duration::zero()) segment_->SetTimeout(operation_timeout_);
+  }
   void Abort() override { segment_->Abort(); }
 
   void UseTable(const AlgorithmTable& table) override {
@@ -523,6 +527,7 @@ class ShmCommunicator : public Communicator {
   }
 
   std::unique_ptr<ShmSegment> segment_;
+  Duration operation_timeout_;
   size_t direct_bytes_ = 0;
   uint32_t steps_without_slot_ = 0;
   uint32_t step_;        // The last that is used.
@@ -536,8 +541,8 @@ class ShmCommunicator : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> MakeShmCommunicator(std::unique_ptr<ShmSegment> segment,
-                                                  uint32_t joined) {
-  return std::make_unique<ShmCommunicator>(std::move(segment), joined);
+                                                  uint32_t joined, Duration operation_timeout) {
+  return std::make_unique<ShmCommunicator>(std::move(segment), joined, operation_timeout);
 }
 
 }  // namespace hvdray

@@ -18,9 +18,11 @@ constexpr std::chrono::seconds kHeld(5);
 
 }  // namespace
 
-Store::Store(const std::string& host, uint16_t port, std::string scope, Duration timeout)
+Store::Store(const std::string& host, uint16_t port, std::string scope, Duration timeout,
+             std::function<Status()> check)
     : client_(host, port, std::min<Duration>(timeout + kHeld, kLongestRequest)),
-      scope_(std::move(scope)) {}
+      scope_(std::move(scope)),
+      check_(std::move(check)) {}
 
 std::string Store::PathOf(const std::string& key) const {
   return fmt::format("/{}/{}", scope_, key);
@@ -41,6 +43,7 @@ Result<std::string> Store::Get(const std::string& key, Duration timeout) {
       return Status(ErrorCode::kKvRejected,
                     fmt::format("GET {}: status {}", PathOf(key), reply.status));
     }
+    if (check_) HVDRAY_RETURN_IF_ERROR(check_());
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(ErrorCode::kDeadlineExceeded,
                     fmt::format("no rank has published {} within {:.0f} s", PathOf(key),

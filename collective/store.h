@@ -3,6 +3,7 @@
 #ifndef HVDRAY_COLLECTIVE_STORE_H_
 #define HVDRAY_COLLECTIVE_STORE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,8 +18,9 @@ namespace hvdray {
 class Store {
  public:
   /// Connects with the first request. A rendezvous that does not answer is an error after `timeout`
-  /// and 5 s, or after 30 s.
-  Store(const std::string& host, uint16_t port, std::string scope, Duration timeout);
+  /// and 5 s, or after 30 s. check: as CommunicatorOptions has it.
+  Store(const std::string& host, uint16_t port, std::string scope, Duration timeout,
+        std::function<Status()> check = {});
 
   Status Set(const std::string& key, const std::string& value);
   /// The value, once it is there. kDeadlineExceeded after `timeout`, naming scope and key.
@@ -29,6 +31,7 @@ class Store {
   std::string PathOf(const std::string& key) const;
   HttpClient client_;
   std::string scope_;
+  std::function<Status()> check_;
 };
 
 }  // namespace hvdray

@@ -124,8 +124,11 @@ Result<std::unique_ptr<AsyncCore>> AsyncCore::Make(CommunicatorOptions options,
       new AsyncCore(std::move(options), settings, std::move(error_file)));
   if (is_one_host) HVDRAY_RETURN_IF_ERROR(core->ShareProcessors(*all));
   HVDRAY_ASSIGN_OR_RETURN(core->rounds_, Rounds::Make(core->options_, *all));
-  core->executor_ =
-      std::make_unique<Executor>(core->options_, std::move(all), core->table_, core->timeline_);
+  all->EndMeeting();
+  CommunicatorOptions of_sets = core->options_;
+  of_sets.check = [core = core.get()] { return core->AwaitDeath(std::chrono::milliseconds(1)); };
+  core->executor_ = std::make_unique<Executor>(std::move(of_sets), std::move(all), core->table_,
+                                               core->timeline_);
   NegotiationSettings negotiation;
   negotiation.small_bytes = settings.small_bytes;
   negotiation.fusion_bytes = settings.fusion_bytes;
@@ -252,8 +255,8 @@ void AsyncCore::Run() {
 
 // Ends with the reason.
 Status AsyncCore::Loop() {
-  for (uint32_t round = 1;;) {
-    HVDRAY_ASSIGN_OR_RETURN(const bool is_rung, rounds_->Await(round, NextCheck()));
+  for (;;) {
+    HVDRAY_ASSIGN_OR_RETURN(const bool is_rung, rounds_->Await(round_, NextCheck()));
     const bool has_stalled = HasStalled(std::chrono::steady_clock::now());
     if (!is_rung && !has_stalled) continue;
     if (settings_.cycle_ns > 0) {
@@ -262,21 +265,23 @@ Status AsyncCore::Loop() {
     } else if (is_rung) {
       table_.AwaitBurst();
     }
-    Status status = RunRound(round++, has_stalled);
+    Status status = RunRound(round_++, has_stalled);
     if (status.ok()) continue;
-    return has_left_ ? status : WhyEnded(round, std::move(status));
+    return has_left_ ? status : WhyEnded(std::move(status));
   }
 }
 
 // An operation ends with whom it saw break first, who may only have noticed before it; rounds know
 // who has died.
-Status AsyncCore::WhyEnded(uint32_t round, Status status) {
-  constexpr std::chrono::milliseconds kNewsTravels{200};
-  constexpr uint32_t kNever = uint32_t{1} << 29;  // so many rounds ahead
+Status AsyncCore::WhyEnded(Status status) {
   if (status.code() != ErrorCode::kAborted) return status;
-  const Result<bool> rung =
-      rounds_->Await(round + kNever, std::chrono::steady_clock::now() + kNewsTravels);
-  return rung.ok() ? status : rung.status();
+  Status death = AwaitDeath(std::chrono::milliseconds(200));  // so long the news may travel
+  return death.ok() ? status : death;
+}
+
+Status AsyncCore::AwaitDeath(Duration longest) {
+  constexpr uint32_t kNever = uint32_t{1} << 29;  // so many rounds ahead
+  return rounds_->Await(round_ + kNever, std::chrono::steady_clock::now() + longest).status();
 }
 
 Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {

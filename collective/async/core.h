@@ -77,7 +77,9 @@ class AsyncCore {
   Status ShareProcessors(Communicator& all);
   void Run();
   Status Loop();
-  Status WhyEnded(uint32_t round, Status status);
+  Status WhyEnded(Status status);
+  /// The end of all rounds, if it comes within this time.
+  Status AwaitDeath(Duration longest);
   Status RunRound(uint32_t round, bool has_stalled);
   void WarnOfStalls(TimePoint now);
   bool HasStalled(TimePoint now);
@@ -92,6 +94,7 @@ class AsyncCore {
   std::unique_ptr<Rounds> rounds_;
   std::unique_ptr<Executor> executor_;
   // Of the thread.
+  uint32_t round_ = 1;  ///< The next.
   std::unique_ptr<Negotiator> negotiator_;
   std::mutex round_mutex_;  ///< While the negotiator changes, and while another thread reads it.
   TimePoint last_warning_{};

@@ -350,6 +350,7 @@ Status Executor::AddSet(const Context& context) {
     CommunicatorOptions options = options_;
     options.scope += fmt::format("_set{}", id);
     HVDRAY_ASSIGN_OR_RETURN(added.communicator, MakeSubCommunicator(options, added.ranks));
+    added.communicator->EndMeeting();
   }
   context.local->process_set = id;
   const std::lock_guard lock(mutex_);

@@ -2,23 +2,30 @@
 """A rank of async_test.py: calls collective/async/async.h as a binding does, through ctypes.
 
     async_program.py LIBRARY values          reduces, gathers, and says what came out
-    async_program.py LIBRARY die PHASE       rank VICTIM is killed in that phase; the others say how their operation ended
+    async_program.py LIBRARY die PHASE KIND  rank VICTIM is killed in that phase; the others say how their operation ended
     async_program.py LIBRARY generations N   as many lives in one process
     async_program.py LIBRARY stall HOW       the last rank "never" submits, or "late"
     async_program.py LIBRARY late SECONDS    the last rank allocates its result after so long
+    async_program.py LIBRARY stopped METHOD  rank VICTIM is stopped while it meets the others, at its first request of this METHOD
     async_program.py LIBRARY forever         reduces until an error ends it
     async_program.py LIBRARY end HOW         ends without leaving, by that signal or an exception, while an operation waits"""
 
 import array
 import ctypes
+import http.server
 import os
 import pathlib
 import signal
 import sys
+import threading
 import time
+import urllib.error
+import urllib.request
 
 FLOAT32 = 7
-ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN = range(7)
+ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN, ADD_SET = range(8)
+KINDS = {"allreduce": ALLREDUCE, "allgather": ALLGATHER, "broadcast": BROADCAST, "alltoall": ALLTOALL, "reducescatter": REDUCESCATTER,
+         "add": ADD_SET}
 ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64), ctypes.c_int)
 RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -54,7 +61,7 @@ class Rank:
             sys.exit(f"{code}: {self.error()}")
 
     def submit(self, kind, name, values, allocate=None, root=0):
-        """The error, the handle, and where the result will be."""
+        """The error, the handle, and where the result will be. A set that is added has ranks 0 and 2."""
         buffer = (ctypes.c_float * len(values)).from_buffer(array.array("f", values))
         shape = (ctypes.c_int64 * 1)(len(values))
         result = []
@@ -69,6 +76,8 @@ class Rank:
         request = Request(
             name=name.encode(), kind=kind, type=FLOAT32, device=-1, root=root, prescale=1, postscale=1, dimensions=1, shape=shape,
             input=ctypes.addressof(buffer), output=ctypes.addressof(buffer) if has_output else None, allocate=ALLOCATE(allocated))
+        if kind == ADD_SET:
+            request.name, request.ranks, request.rank_count = None, (ctypes.c_int * 2)(0, 2), 2
         handle = ctypes.c_int64()
         self.kept.append((buffer, request))
         code = self.library.hvdray_async_submit(self.async_, ctypes.byref(request), ctypes.c_size_t(1), ctypes.byref(handle))
@@ -127,40 +136,55 @@ def values(library):
     print("values are right", flush=True)
 
 
-def die(library, phase):
-    """Phases: "before" it submits, "after" it has, when its result is "allocated" (so others exchange data), once it has "joined"."""
+def die(library, phase, kind):
+    """Phases: "before" it submits, "after" it has, when its result is "allocated" (so others exchange data), once it has "joined",
+    or when the members of the set that it adds are "meeting"."""
     victim = int(os.environ["VICTIM"])
     me = int(os.environ["HOROVOD_RANK"])
     death = os.environ["DEATH"]
 
-    def dies():
+    def dies(pid=None):
         with open(death + ".new", "w") as file:
             file.write(str(time.monotonic()))
         os.rename(death + ".new", death)
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(pid or os.getpid(), signal.SIGKILL)
 
-    if me == victim:
+    if me == victim and phase == "meeting":
+        with_proxy(lambda pid, request: "_set1_" in request.path and dies(pid), lambda: work_and_die(library, phase, KINDS[kind], dies))
+    elif me == victim:
         child = os.fork()  # hvdray would end the job for a worker that is killed
         if child:
             os.waitpid(child, 0)
             return
+        work_and_die(library, phase, KINDS[kind], dies)
+    else:
+        say_how_it_ended(Rank(library), phase, KINDS[kind], death)
+
+
+def count_of(phase):
+    return 1_000_000 if phase == "after" else 1000
+
+
+def work_and_die(library, phase, kind, dies):
     rank = Rank(library)
-    kind = ALLGATHER if phase == "allocated" else ALLREDUCE
-    count = 1_000_000 if phase == "after" else 1000
-    if me == victim:
-        rank.run(ALLREDUCE, "first", [1.0])
-        if phase == "after":
-            rank.begin(kind, "last", [1.0] * count)
-        elif phase == "allocated":
-            handle, _ = rank.begin(kind, "last", [1.0] * count, allocate=dies)
+    rank.run(ALLREDUCE, "first", [1.0])
+    if phase in ("after", "meeting"):
+        handle, _ = rank.begin(kind, "last", [1.0] * count_of(phase))
+        while phase == "meeting":
             rank.wait(handle)
-        elif phase == "joined":
-            rank.begin(JOIN, "join", [])
-            time.sleep(0.05)  # so that others may be in an operation with its zeros, or not
-        dies()
+    elif phase == "allocated":
+        handle, _ = rank.begin(kind, "last", [1.0] * count_of(phase), allocate=dies)
+        rank.wait(handle)
+    elif phase == "joined":
+        rank.begin(JOIN, "join", [])
+        time.sleep(0.05)  # so that others may be in an operation with its zeros, or not
+    dies()
+
+
+def say_how_it_ended(rank, phase, kind, death):
     # Each was done before the death, or ends with it.
-    more = [(kind, f"more {i}", 1) for i in range(1_000_000 if phase == "joined" else 1)]
-    for what, name, elements in [(ALLREDUCE, "first", 1), (kind, "last", count), *more]:
+    more = [(ALLREDUCE, f"more {i}", 1) for i in range(1_000_000 if phase == "joined" else 1)]
+    for what, name, elements in [(ALLREDUCE, "first", 1), (kind, "last", count_of(phase)), *more]:
         code, handle, _ = rank.submit(what, name, [1.0] * elements)
         code = code or rank.wait(handle)
         line, end = rank.error(), time.monotonic()
@@ -168,8 +192,67 @@ def die(library, phase):
             break
     with open(death) as file:
         late = end - float(file.read())
-    print(f"rank {me}: after {late * 1000:.0f} ms: {code}: {line}", flush=True)
+    print(f"rank {rank.rank}: after {late * 1000:.0f} ms: {code}: {line}", flush=True)
     rank.close()
+
+
+def with_proxy(seen, act):
+    """`act` in a child whose rendezvous is a proxy here: `seen(pid, request)` comes between a request and its answer."""
+    origin = f"http://{os.environ['HOROVOD_GLOO_RENDEZVOUS_ADDR']}:{os.environ['HOROVOD_GLOO_RENDEZVOUS_PORT']}"
+    child = []
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def forward(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            request = urllib.request.Request(origin + self.path, body or None, method=self.command)
+            try:
+                with urllib.request.urlopen(request) as answer:
+                    status, body = answer.status, answer.read()
+            except urllib.error.HTTPError as error:
+                status, body = error.code, error.read()
+            seen(child[0], self)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_DELETE = forward
+
+        def log_message(self, *_):
+            """Says nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    child.append(os.fork())
+    if child[0] == 0:
+        os.environ.update(HOROVOD_GLOO_RENDEZVOUS_ADDR="127.0.0.1", HOROVOD_GLOO_RENDEZVOUS_PORT=str(server.server_port))
+        act()
+        os._exit(1)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    assert os.WIFSIGNALED(os.waitpid(child[0], 0)[1])
+
+
+def stopped(library, method):
+    """rank VICTIM is stopped at its first request of this method to the rendezvous, until the others have given up."""
+    death = pathlib.Path(os.environ["DEATH"])
+    me = int(os.environ["HOROVOD_RANK"])
+    others = int(os.environ["HOROVOD_SIZE"]) - 1
+
+    def stops(pid, request):
+        if request.command != method:
+            return
+        os.kill(pid, signal.SIGSTOP)
+        while len(list(death.parent.glob(f"{death.name}.*"))) < others:
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+
+    if me == int(os.environ["VICTIM"]):
+        with_proxy(stops, lambda: Rank(library))
+        return
+    hvdray = ctypes.CDLL(library)
+    code = hvdray.hvdray_async_init(b"async_program", ctypes.byref(ctypes.c_void_p()))
+    hvdray.hvdray_error.restype = ctypes.c_char_p
+    print(f"rank {me}: {code}: {hvdray.hvdray_error().decode()}", flush=True)
+    death.with_name(f"{death.name}.{me}").touch()
 
 
 def generations(library, count):
@@ -228,4 +311,5 @@ def stall(library, how):
 
 
 if __name__ == "__main__":
-    {"values": values, "die": die, "generations": generations, "end": end, "stall": stall, "late": late, "forever": forever}[sys.argv[2]](sys.argv[1], *sys.argv[3:])
+    {"values": values, "die": die, "generations": generations, "end": end, "stall": stall, "late": late, "stopped": stopped,
+     "forever": forever}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

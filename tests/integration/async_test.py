@@ -45,6 +45,16 @@ def test_operations_meet_by_name_in_any_order(hvdray, backend, np):
     assert result.text.count("values are right") == np
 
 
+def test_a_full_dev_shm_is_not_needed(hvdray):
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    full = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && ! cat /dev/zero > /dev/shm/full 2> /dev/null && exec "$@"'
+    result = hvdray.run("--mount", "--propagation", "private", "sh", "-c", full, "sh", hvdray.binary, "run", *words_of(hvdray, 2, "values"),
+                        binary="unshare", timeout=120)
+    assert result.code == 0, result.errors
+    assert result.text.count("values are right") == 2
+
+
 @pytest.mark.parametrize("backend", ["auto", "gloo"])
 def test_a_process_has_one_life_after_the_other(hvdray, backend):
     result = go(hvdray, 3, "generations", 5, HVDRAY_COLLECTIVE=backend)
@@ -90,16 +100,31 @@ def test_a_slow_allocation_outlasts_the_timeout_of_the_meeting(hvdray, backend):
     assert result.text.count("they waited") == 3
 
 
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("backend,method", [("gloo", "PUT"), ("gloo", "DELETE"), ("hierarchical", "DELETE"), ("auto", "DELETE")])
+def test_a_rank_that_is_stopped_while_all_meet_is_not_waited_for_ever(hvdray, tmp_path, backend, method, victim):
+    result = go(hvdray, 3, "stopped", method, options=["--gloo-timeout-seconds", "3"], VICTIM=victim, DEATH=tmp_path / "death",
+                HVDRAY_COLLECTIVE=backend)
+    assert result.code == 0, result.text + result.errors
+    for rank in {0, 1, 2} - {victim}:
+        assert re.search(rf"rank {rank}: \d+: .*rank \d of 3 .*did not come (within 3 s|in time)", result.text), result.text
+
+
 def test_a_rank_that_is_late_leaves_no_record(hvdray):
     result = go(hvdray, 2, "stall", "late", HOROVOD_STALL_CHECK_TIME_SECONDS=1)
     assert result.code == 0, result.errors
     assert result.text.count("it came") == 2
 
 
+DEATHS = [
+    ("before", "allreduce"), ("after", "allreduce"), ("allocated", "allgather"), ("joined", "allreduce"), ("after", "broadcast"),
+    ("allocated", "alltoall"), ("allocated", "reducescatter"), ("before", "add"), ("after", "add"), ("meeting", "add")]
+
+
 @pytest.mark.parametrize("victim", [0, 2])
-@pytest.mark.parametrize("phase", ["before", "after", "allocated", "joined"])
+@pytest.mark.parametrize("phase,kind", DEATHS)
 @pytest.mark.parametrize("backend", ["auto", "gloo"])
-def test_a_peer_that_is_killed_ends_the_operations_of_all(hvdray, tmp_path, backend, phase, victim):
-    result = go(hvdray, 4, "die", phase, VICTIM=victim, DEATH=tmp_path / "death", HVDRAY_COLLECTIVE=backend)
+def test_a_peer_that_is_killed_ends_the_operations_of_all(hvdray, tmp_path, backend, phase, kind, victim):
+    result = go(hvdray, 4, "die", phase, kind, VICTIM=victim, DEATH=tmp_path / "death", HVDRAY_COLLECTIVE=backend)
     assert result.code == 0, result.text + result.errors
     assert_all_name_the_dead(result.text + result.errors, 4, victim)

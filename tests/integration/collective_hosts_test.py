@@ -164,7 +164,8 @@ def test_operations_by_name_meet_between_hosts(hvdray, run, hosts, backend):
 
 @pytest.mark.parametrize("phase,victim", [("before", 3), ("after", 0), ("allocated", 2), ("joined", 1)])
 def test_operations_by_name_end_with_a_rank_that_is_killed(hvdray, run, tmp_path, phase, victim):
-    result = run("run", "-H", "h1:2,h2:2", "--", *by_name(hvdray, "die", phase), VICTIM=victim, DEATH=tmp_path / "death")
+    kind = "allgather" if phase == "allocated" else "allreduce"
+    result = run("run", "-H", "h1:2,h2:2", "--", *by_name(hvdray, "die", phase, kind), VICTIM=victim, DEATH=tmp_path / "death")
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
     async_test.assert_all_name_the_dead(result.stdout, 4, victim)
 
