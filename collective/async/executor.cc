@@ -98,13 +98,11 @@ Executor::Executor(CommunicatorOptions options, std::unique_ptr<Communicator> al
 }
 
 Status Executor::Run(const Batch& batch) {
-  std::vector<LocalOperationPtr> locals;
-  std::vector<LocalOperationPtr> present;
+  std::vector<LocalOperation*> locals;
+  std::vector<LocalOperation*> present;
   for (const PlannedOperation& planned : batch) {
-    // One that is absent may have submitted the name since then, for a later round.
-    const bool is_absent = std::ranges::find(planned.absent, options_.rank) != planned.absent.end();
-    locals.push_back(is_absent ? nullptr
-                               : table_.Find(planned.request->process_set, planned.request->name));
+    const auto* own = static_cast<const LocalName*>(planned.own);
+    locals.push_back(own == nullptr ? nullptr : own->in_flight.get());
     if (locals.back() != nullptr) present.push_back(locals.back());
   }
   const PlannedOperation& first = batch.front();
@@ -120,7 +118,7 @@ Status Executor::Run(const Batch& batch) {
     status = Fused(batch, locals, set);
   } else {
     for (size_t i = 0; i < batch.size() && status.ok(); ++i) {
-      status = Dispatch({batch[i], locals[i].get(), set, batch.size() - 1 - i});
+      status = Dispatch({batch[i], locals[i], set, batch.size() - 1 - i});
     }
   }
   for (const PlannedOperation& planned : batch) timeline_.End(*planned.request);
@@ -177,7 +175,7 @@ Status Executor::AllReduce(const Context& context) {
   return {};
 }
 
-Status Executor::Fused(const Batch& batch, std::span<const LocalOperationPtr> locals,
+Status Executor::Fused(const Batch& batch, std::span<LocalOperation* const> locals,
                        ProcessSet& set) {
   size_t bytes = 0;
   for (const PlannedOperation& planned : batch) bytes += planned.request->Bytes();
@@ -188,7 +186,7 @@ Status Executor::Fused(const Batch& batch, std::span<const LocalOperationPtr> lo
     for (size_t i = 0; i < batch.size(); ++i) {
       const Request& request = *batch[i].request;
       if (!part.empty()) timeline_.BeginPart(request, part);
-      act(place, request, locals[i].get());
+      act(place, request, locals[i]);
       if (!part.empty()) timeline_.EndPart(request);
       place += request.Bytes();
     }
@@ -305,12 +303,9 @@ Status Executor::OnDevice(const Context& context) {
   const Request& request = *planned.request;
   const auto members = context.set.ranks.size();
   const auto me = static_cast<size_t>(context.set.communicator->rank());
-  LocalOperationPtr join;  // what stands in for the operation that this rank doesn't have
   LocalOperation* local = context.local;
-  if (local == nullptr) {
-    join = table_.Find(request.process_set, std::string(kJoinName));
-    local = join.get();
-  }
+  // Its join stands in for the operation that this rank doesn't have.
+  if (local == nullptr) local = table_.Find(request.process_set, std::string(kJoinName));
   std::vector<int64_t> rows = planned.rows;
   if (request.kind == RequestKind::kAllToAll) {
     for (size_t i = 0; i < members; ++i) local->received.push_back(rows[i * members + me]);

@@ -52,7 +52,7 @@ class Executor {
 
   Status Dispatch(const Context& context);
   Status AllReduce(const Context& context);
-  Status Fused(const Batch& batch, std::span<const LocalOperationPtr> locals, ProcessSet& set);
+  Status Fused(const Batch& batch, std::span<LocalOperation* const> locals, ProcessSet& set);
   Status AllGather(const Context& context);
   Status Broadcast(const Context& context);
   Status AllToAll(const Context& context);

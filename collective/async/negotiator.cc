@@ -34,6 +34,7 @@ struct Negotiator::Slot {
   std::vector<std::shared_ptr<const Entry>> requests;  // by member; empty when none waits
   size_t count = 0;                                    // of those that are there
   TimePoint since{};
+  const OwnRequest* own = nullptr;                     // this rank's
   Status error;
   bool is_checked = false;
   std::vector<uint64_t> agreed;  // serials of the requests that agreed last
@@ -52,6 +53,7 @@ struct Negotiator::ProcessSet {
   std::unordered_map<std::string, std::weak_ptr<Slot>> slots;
   std::vector<std::shared_ptr<const Entry>> joined;  // by member; empty: has not joined
   size_t joined_count = 0;
+  const OwnRequest* own_join = nullptr;
   int last_joined = -1;
 };
 
@@ -80,21 +82,29 @@ void Negotiator::Insert(int id, std::vector<int> ranks) {
   sets_[id] = std::move(set);
 }
 
-std::string Negotiator::MessageOf(std::span<const std::string> requests, bool is_leaving,
-                                  bool has_stalled, std::string_view why) const {
+std::string Negotiator::MessageOf(std::span<OwnRequest* const> requests, bool is_leaving,
+                                  bool has_stalled, std::string_view why) {
   RoundMessage message;
   message.is_leaving = is_leaving;
   message.why = why;
   message.has_stalled = has_stalled;
-  for (const std::string& request : requests) {
-    const auto number = own_numbers_.find(request);
-    if (number == own_numbers_.end()) {
-      message.fresh.push_back(request);
-      continue;
+  own_fresh_.clear();
+  own_known_.assign(known_[static_cast<size_t>(rank_)].size(), nullptr);
+  for (OwnRequest* request : requests) {
+    if (request->era != era_) {
+      const auto number = own_numbers_.find(request->encoded);
+      if (number == own_numbers_.end()) {
+        message.fresh.push_back(request->encoded);
+        own_fresh_.push_back(request);
+        continue;
+      }
+      request->number = number->second;
+      request->era = era_;
     }
-    const size_t word = number->second / 64;
+    own_known_[request->number] = request;
+    const size_t word = request->number / 64;
     if (message.known.size() <= word) message.known.resize(word + 1);
-    message.known[word] |= uint64_t{1} << (number->second % 64);
+    message.known[word] |= uint64_t{1} << (request->number % 64);
   }
   return Encode(message);
 }
@@ -118,10 +128,12 @@ Result<Plan> Negotiator::Round(std::span<const std::string_view> messages, TimeP
   std::vector<PlannedOperation> ready = std::exchange(refused_, {});
   CollectReady(ready);
   // Who has come through a barrier may use again all names that came before it; a set goes last.
-  std::stable_sort(ready.begin(), ready.end(),
-                   [](const PlannedOperation& one, const PlannedOperation& other) {
-                     return PlaceOf(one.request->kind) < PlaceOf(other.request->kind);
-                   });
+  const auto is_before = [](const PlannedOperation& one, const PlannedOperation& other) {
+    return PlaceOf(one.request->kind) < PlaceOf(other.request->kind);
+  };
+  if (!std::is_sorted(ready.begin(), ready.end(), is_before)) {
+    std::stable_sort(ready.begin(), ready.end(), is_before);
+  }
   FinishJoins(ready);
   plan.batches = Fuse(std::move(ready), settings_);
   return plan;
@@ -134,26 +146,30 @@ Status Negotiator::Take(int rank, const RoundMessage& message, TimePoint now) {
       const size_t number = word * 64 + static_cast<size_t>(std::countr_zero(bits));
       const auto& known = known_[static_cast<size_t>(rank)];
       if (number >= known.size()) return Broken(rank, "unknown number of a request");
-      HVDRAY_RETURN_IF_ERROR(Put(rank, known[number], now));
+      const OwnRequest* own =
+          rank == rank_ && number < own_known_.size() ? own_known_[number] : nullptr;
+      HVDRAY_RETURN_IF_ERROR(Put(rank, known[number], own, now));
     }
   }
-  for (const std::string_view bytes : message.fresh) {
-    HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<const Entry> entry, Learn(rank, bytes));
-    if (entry != nullptr) HVDRAY_RETURN_IF_ERROR(Put(rank, std::move(entry), now));
+  for (size_t i = 0; i < message.fresh.size(); ++i) {
+    OwnRequest* own = rank == rank_ && i < own_fresh_.size() ? own_fresh_[i] : nullptr;
+    HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<const Entry> entry,
+                            Learn(rank, message.fresh[i], own));
+    if (entry != nullptr) HVDRAY_RETURN_IF_ERROR(Put(rank, std::move(entry), own, now));
   }
   return {};
 }
 
 // nullptr: its process set is gone, and the request refused.
-Result<std::shared_ptr<const Negotiator::Entry>> Negotiator::Learn(int rank,
-                                                                   std::string_view bytes) {
+Result<std::shared_ptr<const Negotiator::Entry>> Negotiator::Learn(int rank, std::string_view bytes,
+                                                                   OwnRequest* own) {
   HVDRAY_ASSIGN_OR_RETURN(Request request, DecodeRequest(bytes));
   auto entry = std::make_shared<Entry>();
   entry->request = std::move(request);
   entry->serial = next_serial_++;
   const auto set = sets_.find(entry->request.process_set);
   if (set == sets_.end()) {
-    Refuse(rank, entry);
+    Refuse(rank, entry, own);
     return std::shared_ptr<const Entry>();
   }
   std::weak_ptr<Slot>& place = set->second->slots[entry->request.name];
@@ -166,18 +182,27 @@ Result<std::shared_ptr<const Negotiator::Entry>> Negotiator::Learn(int rank,
   auto& known = known_[static_cast<size_t>(rank)];
   if (known.size() == kMostKnown) {
     known.clear();
-    if (rank == rank_) own_numbers_.clear();
+    if (rank == rank_) {
+      own_numbers_.clear();
+      ++era_;
+    }
     for (auto& [id, each] : sets_) {
       std::erase_if(each->slots, [](const auto& slot) { return slot.second.expired(); });
     }
   }
-  if (rank == rank_) own_numbers_[std::string(bytes)] = static_cast<uint32_t>(known.size());
+  if (own != nullptr) {
+    own->number = static_cast<uint32_t>(known.size());
+    own->era = era_;
+    own_numbers_[own->encoded] = own->number;
+  }
   known.push_back(entry);
   return std::shared_ptr<const Entry>(std::move(entry));
 }
 
-void Negotiator::Refuse(int rank, const std::shared_ptr<const Entry>& entry) {
+void Negotiator::Refuse(int rank, const std::shared_ptr<const Entry>& entry,
+                        const OwnRequest* own) {
   PlannedOperation operation;
+  operation.own = own;
   for (int other = 0; other < size_; ++other) {
     if (other != rank) operation.absent.push_back(other);
   }
@@ -189,10 +214,11 @@ void Negotiator::Refuse(int rank, const std::shared_ptr<const Entry>& entry) {
   refused_.push_back(std::move(operation));
 }
 
-Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, TimePoint now) {
+Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, const OwnRequest* own,
+                       TimePoint now) {
   const auto found = sets_.find(entry->request.process_set);
   if (found == sets_.end()) {
-    Refuse(rank, entry);
+    Refuse(rank, entry, own);
     return {};
   }
   ProcessSet& set = *found->second;
@@ -204,6 +230,7 @@ Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, TimePoint n
     if (set.joined[member] != nullptr) return Broken(rank, "has joined twice");
     set.joined[member] = std::move(entry);
     ++set.joined_count;
+    if (rank == rank_) set.own_join = own;
     set.last_joined = rank;
     return {};
   }
@@ -215,6 +242,7 @@ Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, TimePoint n
   }
   if (slot->requests[member] != nullptr) return Broken(rank, "has sent a name twice");
   ++slot->count;
+  if (rank == rank_) slot->own = own;
   slot->is_checked = false;
   slot->requests[member] = std::move(entry);
   return {};
@@ -233,21 +261,26 @@ bool Negotiator::IsReady(const Slot& slot) const {
 // Whether the requests agree; once for the same ones.
 void Negotiator::Check(Slot& slot) {
   if (std::exchange(slot.is_checked, true)) return;
-  std::vector<uint64_t> serials;
+  const bool is_complete = slot.count == slot.requests.size();
+  const auto is_agreed = [](const std::shared_ptr<const Entry>& entry, uint64_t serial) {
+    return entry->serial == serial;
+  };
+  if (is_complete && std::equal(slot.requests.begin(), slot.requests.end(), slot.agreed.begin(),
+                                slot.agreed.end(), is_agreed)) {
+    return;
+  }
   std::vector<const Request*> requests;
   std::vector<const Request*> joined;
   for (size_t i = 0; i < slot.requests.size(); ++i) {
     const Entry* entry = slot.requests[i].get();
     const Entry* join = slot.set->joined[i].get();
-    serials.push_back(entry == nullptr ? 0 : entry->serial);
     requests.push_back(entry == nullptr ? nullptr : &entry->request);
     joined.push_back(join == nullptr ? nullptr : &join->request);
   }
-  const bool is_complete = slot.count == slot.requests.size();
-  if (is_complete && serials == slot.agreed) return;
   slot.error = CheckAgreement(requests, joined, slot.set->ranks);
   slot.agreed.clear();
-  if (is_complete && slot.error.ok()) slot.agreed = std::move(serials);
+  if (!is_complete || !slot.error.ok()) return;
+  for (const auto& entry : slot.requests) slot.agreed.push_back(entry->serial);
 }
 
 // Those of a group fail together, on all ranks, whichever ranks have called them a group.
@@ -280,6 +313,7 @@ void Negotiator::CollectReady(std::vector<PlannedOperation>& ready) {
         ->request;
   };
   bool has_failed = false;
+  ready.reserve(ready.size() + pending_.size());
   for (const std::shared_ptr<Slot>& slot : pending_) {
     is_ready.push_back(IsReady(*slot));
     if (!is_ready.back()) continue;
@@ -316,6 +350,7 @@ void Negotiator::CollectReady(std::vector<PlannedOperation>& ready) {
 
 PlannedOperation Negotiator::Finish(Slot& slot) {
   PlannedOperation operation;
+  operation.own = std::exchange(slot.own, nullptr);
   operation.error = std::exchange(slot.error, {});
   const auto& requests = slot.requests;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -365,7 +400,8 @@ void Negotiator::RemoveSet(PlannedOperation& operation) {
   // Ranks wait in it for others to join.
   for (size_t i = 0; i < set->second->joined.size(); ++i) {
     const auto& entry = set->second->joined[i];
-    if (entry != nullptr) Refuse(set->second->ranks[i], entry);
+    const int rank = set->second->ranks[i];
+    if (entry != nullptr) Refuse(rank, entry, rank == rank_ ? set->second->own_join : nullptr);
   }
   set->second->joined.assign(set->second->ranks.size(), nullptr);
   set->second->joined_count = 0;
@@ -378,6 +414,7 @@ void Negotiator::FinishJoins(std::vector<PlannedOperation>& ready) {
   for (auto& [id, set] : sets_) {
     if (set->joined_count < set->ranks.size()) continue;
     PlannedOperation operation;
+    operation.own = std::exchange(set->own_join, nullptr);
     operation.last_rank = set->last_joined;
     operation.sequence = set->joined[0]->request.sequence;
     for (const auto& entry : set->joined) {

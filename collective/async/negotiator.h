@@ -38,9 +38,9 @@ class Negotiator {
   ~Negotiator();
 
   /// This rank's message for the next round. A name is submitted once until a plan has it.
-  /// requests: encoded. why: it leaves.
-  std::string MessageOf(std::span<const std::string> requests, bool is_leaving, bool has_stalled,
-                        std::string_view why = {}) const;
+  /// requests: they stay until plans have had them. why: it leaves.
+  std::string MessageOf(std::span<OwnRequest* const> requests, bool is_leaving, bool has_stalled,
+                        std::string_view why = {});
 
   /// messages: of all ranks, in order. now: for Waiting() only. Errors: kAborted when a rank has
   /// sent what none can: all must end.
@@ -66,9 +66,9 @@ class Negotiator {
 
   void Insert(int id, std::vector<int> ranks);
   Status Take(int rank, const RoundMessage& message, TimePoint now);
-  Result<std::shared_ptr<const Entry>> Learn(int rank, std::string_view bytes);
-  void Refuse(int rank, const std::shared_ptr<const Entry>& entry);
-  Status Put(int rank, std::shared_ptr<const Entry> entry, TimePoint now);
+  Result<std::shared_ptr<const Entry>> Learn(int rank, std::string_view bytes, OwnRequest* own);
+  void Refuse(int rank, const std::shared_ptr<const Entry>& entry, const OwnRequest* own);
+  Status Put(int rank, std::shared_ptr<const Entry> entry, const OwnRequest* own, TimePoint now);
   bool IsReady(const Slot& slot) const;
   std::string LongestWait() const;
   void Check(Slot& slot);
@@ -89,6 +89,9 @@ class Negotiator {
   /// For each rank: its requests by number.
   std::vector<std::vector<std::shared_ptr<const Entry>>> known_;
   std::unordered_map<std::string, uint32_t> own_numbers_;  ///< Of this rank's encoded requests.
+  uint32_t era_ = 1;                                       ///< Of own_numbers_.
+  std::vector<OwnRequest*> own_known_;                     ///< In this round, by number.
+  std::vector<OwnRequest*> own_fresh_;                     ///< In this round, as they were sent.
   std::vector<std::shared_ptr<Slot>> pending_;             ///< By the arrival of their first.
   std::vector<PlannedOperation> refused_;                  ///< In this round, on arrival.
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <unordered_set>
 #include <utility>
 
 namespace hvdray {
@@ -19,33 +18,44 @@ constexpr std::chrono::milliseconds kLongestBurst{1};
 
 }  // namespace
 
-OperationTable::Key OperationTable::KeyOf(int process_set, const std::string& name) {
-  return process_set == 0 ? name : fmt::format("{}{}{}", name, '\0', process_set);
+LocalName& OperationTable::NameOf(int process_set, const std::string& name) {
+  return process_set == 0 ? names_[name] : names_[fmt::format("{}{}{}", name, '\0', process_set)];
+}
+
+// A program whose names never repeat.
+void OperationTable::ForgetNames() {
+  if (names_.size() < most_names_) return;
+  std::erase_if(names_, [](const auto& name) { return name.second.in_flight == nullptr; });
+  most_names_ = std::max(kMostNames, 2 * names_.size());
 }
 
 Result<uint32_t> OperationTable::Add(std::span<const LocalOperationPtr> operations,
                                      bool is_urgent) {
-  std::vector<Key> keys;
-  std::unordered_set<std::string_view> distinct;
-  for (const LocalOperationPtr& operation : operations) {
-    keys.push_back(KeyOf(operation->request.process_set, operation->request.name));
-  }
   const std::lock_guard lock(mutex_);
   if (!closed_.ok()) return closed_;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!distinct.insert(keys[i]).second || in_flight_.contains(keys[i])) {
-      return Status(ErrorCode::kUsage, fmt::format("Duplicate name '{}': an operation of this name "
-                                                   "is in flight on this rank",
-                                                   operations[i]->request.name));
+  ForgetNames();
+  for (size_t i = 0; i < operations.size(); ++i) {
+    LocalOperation& operation = *operations[i];
+    operation.name = &NameOf(operation.request.process_set, operation.request.name);
+    if (operation.name->in_flight == nullptr) {
+      operation.name->in_flight = operations[i];
+      continue;
     }
+    for (const auto& before : operations.first(i)) before->name->in_flight.reset();
+    return Status(ErrorCode::kUsage, fmt::format("Duplicate name '{}': an operation of this name "
+                                                 "is in flight on this rank",
+                                                 operation.request.name));
   }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const LocalOperationPtr& operation = operations[i];
+  for (const LocalOperationPtr& operation : operations) {
     operation->handle = next_handle++;
     operation->round = drained_round_ + 1;
     by_handle_[operation->handle] = operation;
-    queue_.push_back(operation->encoded);
-    in_flight_[std::move(keys[i])] = operation;
+    LocalName& name = *operation->name;
+    if (name.encoded != operation->encoded) {
+      name.encoded = std::move(operation->encoded);
+      name.era = 0;
+    }
+    queue_.push_back(&name);
   }
   is_urgent_ = is_urgent_ || is_urgent;
   if (is_urgent_ || queue_.size() >= usual_burst_) burst_.notify_one();
@@ -71,26 +81,19 @@ OperationTable::Drained OperationTable::Drain(uint32_t round) {
   return {std::exchange(queue_, {}), !closed_.ok(), why_};
 }
 
-LocalOperationPtr OperationTable::Find(int process_set, const std::string& name) {
+LocalOperation* OperationTable::Find(int process_set, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  const auto found =
-      process_set == 0 ? in_flight_.find(name) : in_flight_.find(KeyOf(process_set, name));
-  return found == in_flight_.end() ? nullptr : found->second;
+  return NameOf(process_set, name).in_flight.get();
 }
 
-void OperationTable::Finish(std::span<const LocalOperationPtr> operations, const Status& status) {
+void OperationTable::Finish(std::span<LocalOperation* const> operations, const Status& status) {
   const std::lock_guard lock(mutex_);
   bool is_awaited = false;
-  for (const LocalOperationPtr& operation : operations) {
-    const Request& request = operation->request;
-    if (request.process_set == 0) {
-      in_flight_.erase(request.name);
-    } else {
-      in_flight_.erase(KeyOf(request.process_set, request.name));
-    }
+  for (LocalOperation* operation : operations) {
     operation->status = status;
     is_awaited = is_awaited || operation->waiting > 0;
     ended_.push_back(operation->handle);
+    operation->name->in_flight.reset();  // it may be gone now
   }
   if (is_awaited) done_.notify_all();
 }
@@ -110,11 +113,12 @@ uint32_t OperationTable::Close(const Status& status, std::string why) {
 void OperationTable::EndAll(const Status& status) {
   const std::lock_guard lock(mutex_);
   if (closed_.ok()) closed_ = status;
-  for (auto& [key, operation] : in_flight_) {
-    operation->status = status;
-    ended_.push_back(operation->handle);
+  for (auto& [key, name] : names_) {
+    if (name.in_flight == nullptr) continue;
+    name.in_flight->status = status;
+    ended_.push_back(name.in_flight->handle);
   }
-  in_flight_.clear();
+  names_.clear();
   queue_.clear();
   done_.notify_all();
   closing_.notify_all();

@@ -22,12 +22,21 @@
 
 namespace hvdray {
 
+struct LocalOperation;
+using LocalOperationPtr = std::shared_ptr<LocalOperation>;
+
+/// What is kept of a name, as it is likely to come again.
+struct LocalName : OwnRequest {
+  LocalOperationPtr in_flight;
+};
+
 /// One operation of this rank. The library's thread alone writes the results, before it is done.
 struct LocalOperation {
   int64_t handle = 0;
   Request request;
-  std::string encoded;  ///< The request.
-  uint32_t round = 0;   ///< That takes it along.
+  std::string encoded;        ///< The request, until it is added.
+  LocalName* name = nullptr;  ///< The table's.
+  uint32_t round = 0;         ///< That takes it along.
   const void* input = nullptr;
   void* output = nullptr;
   void* context = nullptr;
@@ -44,14 +53,12 @@ struct LocalOperation {
   int waiting = 0;               ///< Threads.
 };
 
-using LocalOperationPtr = std::shared_ptr<LocalOperation>;
-
 /// Threads: any.
 class OperationTable {
  public:
   /// What a round takes along.
   struct Drained {
-    std::vector<std::string> requests;  ///< Encoded.
+    std::vector<OwnRequest*> requests;  ///< LocalNames, which stay until their operations have ended.
     bool is_closed = false;
     std::string why;  ///< As Close() has it.
   };
@@ -68,10 +75,10 @@ class OperationTable {
   void AwaitBurst();
   /// Takes the queue along with `round`.
   Drained Drain(uint32_t round);
-  /// This rank's operation of that name that a round has taken along; nullptr: there is none.
-  LocalOperationPtr Find(int process_set, const std::string& name);
+  /// This rank's operation of that name in flight; nullptr: there is none.
+  LocalOperation* Find(int process_set, const std::string& name);
   /// They have ended. The same status for all.
-  void Finish(std::span<const LocalOperationPtr> operations, const Status& status);
+  void Finish(std::span<LocalOperation* const> operations, const Status& status);
 
   /// Nothing is added any more: Add() returns `status`. Returns the round that knows of it.
   /// `why`: for the other ranks.
@@ -94,9 +101,10 @@ class OperationTable {
   size_t Reap(std::span<int64_t> handles);
 
  private:
-  using Key = std::string;
-  static Key KeyOf(int process_set, const std::string& name);
-
+  static constexpr size_t kMostNames = 4096;
+  /// The name's place, made if need be.
+  LocalName& NameOf(int process_set, const std::string& name);
+  void ForgetNames();
   void Hurry(const LocalOperation& operation);
 
   const Duration pause_;
@@ -105,8 +113,9 @@ class OperationTable {
   std::condition_variable burst_;    ///< For AwaitBurst().
   std::condition_variable closing_;  ///< For AwaitEnd().
   std::unordered_map<int64_t, LocalOperationPtr> by_handle_;
-  std::unordered_map<Key, LocalOperationPtr> in_flight_;
-  std::vector<std::string> queue_;
+  std::unordered_map<std::string, LocalName> names_;  ///< Of set 0; others are behind them.
+  size_t most_names_ = kMostNames;                    ///< Then those not in flight are forgotten.
+  std::vector<OwnRequest*> queue_;
   std::deque<int64_t> ended_;  ///< Not yet reaped.
   bool is_urgent_ = false;     ///< What is queued.
   size_t usual_burst_ = 0;     ///< What rounds take along of late.

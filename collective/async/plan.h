@@ -32,6 +32,7 @@ struct PlannedOperation {
   int last_rank = -1;    ///< kJoin.
   int64_t sequence = 0;  ///< kJoin: the largest.
   int process_set = 0;   ///< kAddProcessSet: the new id.
+  const OwnRequest* own = nullptr;  ///< This rank's; nullptr: it has submitted none.
 
   bool operator==(const PlannedOperation& other) const;
 };

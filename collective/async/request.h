@@ -56,6 +56,14 @@ struct Request {
   size_t Bytes() const { return Elements() * SizeOfType(type); }
 };
 
+/// A request of this rank, encoded. One that is kept for its name is sent again without a search.
+struct OwnRequest {
+  std::string encoded;
+  // The negotiator's: the number by which others know it.
+  uint32_t number = 0;
+  uint32_t era = 0;  ///< In which it has this number; 0: `encoded` is new.
+};
+
 /// What joins are called.
 inline constexpr std::string_view kJoinName = "hvdray.join";
 

@@ -32,6 +32,7 @@ class Schedule {
     sets_ = ranks_[0]->ProcessSets();
     queued_.resize(static_cast<size_t>(size_));
     in_flight_.resize(static_cast<size_t>(size_));
+    own_.resize(static_cast<size_t>(size_));
     has_joined_.resize(static_cast<size_t>(size_));
   }
 
@@ -142,7 +143,7 @@ class Schedule {
     std::vector<std::string> messages;
     for (int rank = 0; rank < size_; ++rank) {
       const auto at = static_cast<size_t>(rank);
-      std::vector<std::string> encoded;
+      std::vector<OwnRequest*> sent;
       auto& queue = queued_[at];
       for (int takes = Pick(0, 6); takes > 0 && !queue.empty(); --takes) {
         const std::vector<Request>& group = queue.front();
@@ -155,12 +156,15 @@ class Schedule {
           for (const Request& request : group) {
             in_flight_[at][{request.process_set, request.name}] = request;
             if (request.kind == RequestKind::kJoin) has_joined_[at][request.process_set] = true;
-            encoded.push_back(Encode(request));
+            OwnRequest& own = own_[at][{request.process_set, request.name}];
+            std::string encoded = Encode(request);
+            if (own.encoded != encoded) own = {std::move(encoded)};
+            sent.push_back(&own);
           }
         }
         queue.erase(queue.begin());
       }
-      messages.push_back(ranks_[at]->MessageOf(encoded, rank == leaving, false));
+      messages.push_back(ranks_[at]->MessageOf(sent, rank == leaving, false));
     }
     if (is_cut) messages.back().resize(messages.back().size() / 2);
     const std::vector<std::string_view> views(messages.begin(), messages.end());
@@ -178,8 +182,12 @@ class Schedule {
       has_ended_ = true;
       return;
     }
-    for (const Batch& batch : plans[0]->batches) {
-      for (const PlannedOperation& operation : batch) Apply(operation);
+    for (size_t i = 0; i < plans[0]->batches.size(); ++i) {
+      for (size_t k = 0; k < plans[0]->batches[i].size(); ++k) {
+        std::vector<const OwnRequest*> owns;
+        for (const Result<Plan>& plan : plans) owns.push_back(plan->batches[i][k].own);
+        Apply(plans[0]->batches[i][k], owns);
+      }
     }
     has_ended_ = !plans[0]->end.ok();
     ASSERT_EQ(has_ended_, leaving >= 0);
@@ -187,7 +195,7 @@ class Schedule {
     sets_ = ranks_[0]->ProcessSets();
   }
 
-  void Apply(const PlannedOperation& operation) {
+  void Apply(const PlannedOperation& operation, const std::vector<const OwnRequest*>& owns) {
     const Request& request = *operation.request;
     const Name name{request.process_set, request.name};
     const bool is_join = request.kind == RequestKind::kJoin;
@@ -197,6 +205,8 @@ class Schedule {
                              operation.absent.end();
       const bool is_member = std::find(sets_.at(name.first).begin(), sets_.at(name.first).end(),
                                        rank) != sets_.at(name.first).end();
+      const bool has_own = is_member && !is_absent;
+      ASSERT_EQ(owns[at], has_own ? &own_[at].at(name) : nullptr) << name.second;
       if (!is_member) continue;
       if (is_absent) {
         ASSERT_TRUE(!operation.error.ok() || has_joined_[at][name.first]);
@@ -226,6 +236,7 @@ class Schedule {
   std::map<int, std::vector<int>> sets_;
   std::vector<std::vector<std::vector<Request>>> queued_;  // by rank; groups
   std::vector<std::map<Name, Request>> in_flight_;         // by rank
+  std::vector<std::map<Name, OwnRequest>> own_;            // by rank
   std::vector<std::map<int, bool>> has_joined_;            // by rank and set
   bool has_ended_ = false;
 };

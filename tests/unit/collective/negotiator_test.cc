@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -44,11 +45,13 @@ class Ranks {
              int leaving = -1, int stalled = -1) {
     std::vector<std::string> messages;
     for (size_t rank = 0; rank < all_.size(); ++rank) {
-      std::vector<std::string> encoded;
+      std::vector<OwnRequest*> sent;
       if (rank < requests.size()) {
-        for (const Request& request : requests[rank]) encoded.push_back(Encode(request));
+        for (const Request& request : requests[rank]) {
+          sent.push_back(&own_.emplace_back(OwnRequest{Encode(request)}));
+        }
       }
-      messages.push_back(all_[rank]->MessageOf(encoded, static_cast<int>(rank) == leaving,
+      messages.push_back(all_[rank]->MessageOf(sent, static_cast<int>(rank) == leaving,
                                                static_cast<int>(rank) == stalled));
     }
     bytes = 0;
@@ -70,6 +73,7 @@ class Ranks {
 
  private:
   std::vector<std::unique_ptr<Negotiator>> all_;
+  std::deque<OwnRequest> own_;
 };
 
 std::vector<std::string> NamesOf(const Plan& plan) {
@@ -382,7 +386,10 @@ TEST(NegotiatorTest, WhatNoRankCanSendEndsIt) {
   const auto round = [](const std::string& message) {
     Negotiator negotiator(0, 2, {});
     const std::vector<std::string_view> messages{message, message};
-    return negotiator.Round(messages, {}).status().code();
+    const Status status = negotiator.Round(messages, {}).status();
+    const bool is_other = !message.empty() && message[0] == 9;
+    EXPECT_EQ(status.message() == "ranks have different versions of libhvdray", is_other);
+    return status.code();
   };
   const std::string good = Encode(RoundMessage{});
   EXPECT_EQ(round(""), ErrorCode::kAborted);
