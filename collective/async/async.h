@@ -165,12 +165,15 @@ void hvdray_async_shutdown(hvdray_async* async);
 // As shutdown; the others' errors have `why` between this rank and "has shut down": "raised
 // ValueError: the batch is empty".
 void hvdray_async_shutdown_because(hvdray_async* async, const char* why);
+// As shutdown_because, for one whose devices have not done all that was planned.
+void hvdray_async_fail(hvdray_async* async, const char* why);
 // Shuts down and frees. No other call runs, or comes later. NULL is a no-op.
 void hvdray_async_free(hvdray_async* async);
 
 // 0, or why all operations end (401, 5, 3). Doesn't block.
 int hvdray_async_status(const hvdray_async* async);
-// Blocks until all operations end: returns why, as hvdray_async_status(). _shutdown() lets it go.
+// Blocks until all operations end: returns why, as hvdray_async_status(), but 4 when a rank has
+// shut down, so that all that was planned before ends on all ranks. _shutdown() here lets it go.
 int hvdray_async_await_end(hvdray_async* async);
 void hvdray_async_place(const hvdray_async* async, hvdray_place* place);
 

@@ -97,6 +97,12 @@ void hvdray_async_shutdown_because(hvdray_async* async, const char* why) {
   if (hvdray::CheckHere(async).ok()) async->core->Shutdown(why != nullptr ? why : "");
 }
 
+void hvdray_async_fail(hvdray_async* async, const char* why) {
+  if (hvdray::CheckHere(async).ok()) {
+    async->core->Shutdown(why != nullptr ? why : "", hvdray::Leave::kFailed);
+  }
+}
+
 void hvdray_async_free(hvdray_async* async) {
   if (!hvdray::CheckHere(async).ok()) return;
   const std::unique_ptr<hvdray_async> owned(async);

@@ -127,8 +127,8 @@ Result<std::unique_ptr<AsyncCore>> AsyncCore::Make(CommunicatorOptions options,
   all->EndMeeting();
   CommunicatorOptions of_sets = core->options_;
   of_sets.check = [core = core.get()] { return core->AwaitDeath(std::chrono::milliseconds(1)); };
-  core->executor_ = std::make_unique<Executor>(std::move(of_sets), std::move(all), core->table_,
-                                               core->timeline_);
+  core->executor_ =
+      std::make_unique<Executor>(std::move(of_sets), std::move(all), core->table_, core->timeline_);
   NegotiationSettings negotiation;
   negotiation.small_bytes = settings.small_bytes;
   negotiation.fusion_bytes = settings.fusion_bytes;
@@ -218,10 +218,10 @@ std::vector<int> AsyncCore::Missing(int64_t handle) {
   return {};
 }
 
-void AsyncCore::Shutdown(const std::string& why) {
+void AsyncCore::Shutdown(const std::string& why, Leave leave) {
   const std::lock_guard once(shutdown_mutex_);
   if (!thread_.joinable()) return;
-  rounds_->Ring(table_.Close({ErrorCode::kAborted, "it has been shut down"}, why));
+  rounds_->Ring(table_.Close({ErrorCode::kAborted, "it has been shut down"}, why, leave));
   {
     std::unique_lock lock(mutex_);
     if (!ended_.wait_for(lock, kLongestFarewell, [this] { return has_ended_; })) {
@@ -246,7 +246,7 @@ void AsyncCore::Run() {
     rounds_->Abort();
     executor_->Abort();
   }
-  table_.EndAll(status);
+  table_.EndAll(status, is_orderly_);
   rounds_->Leave();
   const std::lock_guard lock(mutex_);
   has_ended_ = true;
@@ -289,8 +289,11 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
   timeline_.Cycle();
   HVDRAY_ASSIGN_OR_RETURN(
       const std::vector<std::string> messages,
-      rounds_->Exchange(round, negotiator_->MessageOf(drained.requests, drained.is_closed,
-                                                      has_stalled, drained.why)));
+      rounds_->Exchange(round,
+                        negotiator_->MessageOf(drained.requests, {.is_leaving = drained.is_closed,
+                                                                  .leave = drained.leave,
+                                                                  .why = drained.why,
+                                                                  .has_stalled = has_stalled})));
   const std::vector<std::string_view> views(messages.begin(), messages.end());
   Result<Plan> made = [&] {
     const std::lock_guard lock(round_mutex_);
@@ -315,6 +318,7 @@ Status AsyncCore::RunRound(uint32_t round, bool has_stalled) {
     HVDRAY_RETURN_IF_ERROR(executor_->Run(batch));
   }
   has_left_ = !plan.end.ok();
+  is_orderly_ = plan.has_left;
   return plan.end;
 }
 

@@ -59,7 +59,7 @@ class AsyncCore {
   Status Submit(std::span<const hvdray_request> requests, int64_t* handles);
   /// Leaves with all ranks; those that do not come within a few seconds are left. `why`: for their
   /// errors.
-  void Shutdown(const std::string& why = {});
+  void Shutdown(const std::string& why = {}, Leave leave = Leave::kInOrder);
 
   /// As hvdray_async_missing().
   std::vector<int> Missing(int64_t handle);
@@ -99,9 +99,10 @@ class AsyncCore {
   std::mutex round_mutex_;  ///< While the negotiator changes, and while another thread reads it.
   TimePoint last_warning_{};
   StallRecord stall_;
-  bool has_left_ = false;   ///< With all ranks, after a plan.
-  cpu_set_t processors_{};  ///< Of the process.
-  cpu_set_t share_{};       ///< Of them this thread's; empty: all.
+  bool has_left_ = false;    ///< With all ranks, after a plan.
+  bool is_orderly_ = false;  ///< As Plan::has_left.
+  cpu_set_t processors_{};   ///< Of the process.
+  cpu_set_t share_{};        ///< Of them this thread's; empty: all.
 
   std::mutex mutex_;
   std::condition_variable ended_;

@@ -34,7 +34,7 @@ struct Negotiator::Slot {
   std::vector<std::shared_ptr<const Entry>> requests;  // by member; empty when none waits
   size_t count = 0;                                    // of those that are there
   TimePoint since{};
-  const OwnRequest* own = nullptr;                     // this rank's
+  const OwnRequest* own = nullptr;  // this rank's
   Status error;
   bool is_checked = false;
   std::vector<uint64_t> agreed;  // serials of the requests that agreed last
@@ -82,12 +82,7 @@ void Negotiator::Insert(int id, std::vector<int> ranks) {
   sets_[id] = std::move(set);
 }
 
-std::string Negotiator::MessageOf(std::span<OwnRequest* const> requests, bool is_leaving,
-                                  bool has_stalled, std::string_view why) {
-  RoundMessage message;
-  message.is_leaving = is_leaving;
-  message.why = why;
-  message.has_stalled = has_stalled;
+std::string Negotiator::MessageOf(std::span<OwnRequest* const> requests, RoundMessage message) {
   own_fresh_.clear();
   own_known_.assign(known_[static_cast<size_t>(rank_)].size(), nullptr);
   for (OwnRequest* request : requests) {
@@ -117,6 +112,7 @@ Result<Plan> Negotiator::Round(std::span<const std::string_view> messages, TimeP
     HVDRAY_RETURN_IF_ERROR(Take(rank, message, now));
     if (!plan.end.ok()) continue;
     if (message.is_leaving) {
+      plan.has_left = message.leave == Leave::kInOrder;
       plan.end = Status(ErrorCode::kAborted, message.why.empty()
                                                  ? fmt::format("rank {} has shut down", rank)
                                                  : fmt::format("rank {} {}, and has shut down",
@@ -153,8 +149,7 @@ Status Negotiator::Take(int rank, const RoundMessage& message, TimePoint now) {
   }
   for (size_t i = 0; i < message.fresh.size(); ++i) {
     OwnRequest* own = rank == rank_ && i < own_fresh_.size() ? own_fresh_[i] : nullptr;
-    HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<const Entry> entry,
-                            Learn(rank, message.fresh[i], own));
+    HVDRAY_ASSIGN_OR_RETURN(std::shared_ptr<const Entry> entry, Learn(rank, message.fresh[i], own));
     if (entry != nullptr) HVDRAY_RETURN_IF_ERROR(Put(rank, std::move(entry), own, now));
   }
   return {};

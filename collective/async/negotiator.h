@@ -37,10 +37,9 @@ class Negotiator {
   Negotiator(int rank, int size, NegotiationSettings settings);
   ~Negotiator();
 
-  /// This rank's message for the next round. A name is submitted once until a plan has it.
-  /// requests: they stay until plans have had them. why: it leaves.
-  std::string MessageOf(std::span<OwnRequest* const> requests, bool is_leaving, bool has_stalled,
-                        std::string_view why = {});
+  /// This rank's message for the next round: `message` with these requests, which stay until plans
+  /// have had them. A name is submitted once until a plan has it.
+  std::string MessageOf(std::span<OwnRequest* const> requests, RoundMessage message);
 
   /// messages: of all ranks, in order. now: for Waiting() only. Errors: kAborted when a rank has
   /// sent what none can: all must end.

@@ -78,7 +78,7 @@ OperationTable::Drained OperationTable::Drain(uint32_t round) {
   is_urgent_ = !closed_.ok();
   // One that has nothing this time may only have come late.
   usual_burst_ = queue_.empty() ? usual_burst_ / 2 : queue_.size();
-  return {std::exchange(queue_, {}), !closed_.ok(), why_};
+  return {std::exchange(queue_, {}), !closed_.ok(), why_, leave_};
 }
 
 LocalOperation* OperationTable::Find(int process_set, const std::string& name) {
@@ -98,11 +98,12 @@ void OperationTable::Finish(std::span<LocalOperation* const> operations, const S
   if (is_awaited) done_.notify_all();
 }
 
-uint32_t OperationTable::Close(const Status& status, std::string why) {
+uint32_t OperationTable::Close(const Status& status, std::string why, Leave leave) {
   const std::lock_guard lock(mutex_);
   if (closed_.ok()) {
     closed_ = status;
     why_ = std::move(why);
+    leave_ = leave;
   }
   is_urgent_ = true;
   burst_.notify_one();
@@ -110,9 +111,12 @@ uint32_t OperationTable::Close(const Status& status, std::string why) {
   return drained_round_ + 1;
 }
 
-void OperationTable::EndAll(const Status& status) {
+void OperationTable::EndAll(const Status& status, bool has_left) {
   const std::lock_guard lock(mutex_);
-  if (closed_.ok()) closed_ = status;
+  if (closed_.ok()) {
+    closed_ = status;
+    has_left_ = has_left;
+  }
   for (auto& [key, name] : names_) {
     if (name.in_flight == nullptr) continue;
     name.in_flight->status = status;
@@ -132,7 +136,7 @@ Status OperationTable::CheckOpen() const {
 Status OperationTable::AwaitEnd() {
   std::unique_lock lock(mutex_);
   closing_.wait(lock, [this] { return !closed_.ok(); });
-  return closed_;
+  return has_left_ ? Status(closed_).WithCode(ErrorCode::kCancelled) : closed_;
 }
 
 int OperationTable::Poll(int64_t handle) const {

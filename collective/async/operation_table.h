@@ -58,9 +58,10 @@ class OperationTable {
  public:
   /// What a round takes along.
   struct Drained {
-    std::vector<OwnRequest*> requests;  ///< LocalNames, which stay until their operations have ended.
+    std::vector<OwnRequest*> requests;  ///< Of the operations, until these have ended.
     bool is_closed = false;
-    std::string why;  ///< As Close() has it.
+    std::string why;  ///< As Close() has it, and this.
+    Leave leave = Leave::kInOrder;
   };
 
   /// pause: AwaitBurst() takes a program that adds nothing for so long to be done.
@@ -81,12 +82,12 @@ class OperationTable {
   void Finish(std::span<LocalOperation* const> operations, const Status& status);
 
   /// Nothing is added any more: Add() returns `status`. Returns the round that knows of it.
-  /// `why`: for the other ranks.
-  uint32_t Close(const Status& status, std::string why);
-  /// Closes, and ends all that is in flight.
-  void EndAll(const Status& status);
+  /// `why`, `leave`: for the other ranks.
+  uint32_t Close(const Status& status, std::string why, Leave leave);
+  /// Closes, and ends all that is in flight. has_left: as Plan has it.
+  void EndAll(const Status& status, bool has_left = false);
   Status CheckOpen() const;
-  /// Blocks until it is closed; why it is.
+  /// Blocks until it is closed; why it is, with kCancelled if a rank has left in order.
   Status AwaitEnd();
 
   /// 1, 0, or -1 for no such handle.
@@ -122,6 +123,8 @@ class OperationTable {
   uint32_t drained_round_ = 0;
   Status closed_;
   std::string why_;
+  Leave leave_ = Leave::kInOrder;
+  bool has_left_ = false;
 };
 
 }  // namespace hvdray

@@ -29,9 +29,9 @@ struct PlannedOperation {
   /// kAllGather: the first dimension of each member. kAllToAll: what the first member sends to each
   /// member, then the second, …
   std::vector<int64_t> rows;
-  int last_rank = -1;    ///< kJoin.
-  int64_t sequence = 0;  ///< kJoin: the largest.
-  int process_set = 0;   ///< kAddProcessSet: the new id.
+  int last_rank = -1;               ///< kJoin.
+  int64_t sequence = 0;             ///< kJoin: the largest.
+  int process_set = 0;              ///< kAddProcessSet: the new id.
   const OwnRequest* own = nullptr;  ///< This rank's; nullptr: it has submitted none.
 
   bool operator==(const PlannedOperation& other) const;
@@ -43,6 +43,7 @@ using Batch = std::vector<PlannedOperation>;
 struct Plan {
   std::vector<Batch> batches;  ///< In the order in which all ranks run them.
   Status end;                  ///< Not ok: after these, all ends.
+  bool has_left = false;       ///< It ends as a rank has left in order.
 };
 
 /// Puts small all-reduces of a kind together, where the first of them is.

@@ -11,9 +11,10 @@ namespace hvdray {
 namespace {
 
 // Raised with each change of what follows.
-constexpr uint32_t kRoundVersion = 2;
+constexpr uint32_t kRoundVersion = 3;
 constexpr uint8_t kLeaving = 1;
 constexpr uint8_t kStalled = 2;
+constexpr uint8_t kLeftUndone = 4;
 
 struct RequestHead {
   uint8_t kind;
@@ -159,7 +160,9 @@ Result<Request> DecodeRequest(std::string_view bytes) {
 
 std::string Encode(const RoundMessage& message) {
   const MessageHead head{
-      kRoundVersion, (message.is_leaving ? kLeaving : 0U) | (message.has_stalled ? kStalled : 0U),
+      kRoundVersion,
+      (message.is_leaving ? kLeaving : 0U) | (message.has_stalled ? kStalled : 0U) |
+          (message.leave == Leave::kFailed ? kLeftUndone : 0U),
       static_cast<uint32_t>(message.known.size()), static_cast<uint32_t>(message.fresh.size())};
   std::string bytes;
   Append(bytes, &head, 1);
@@ -183,6 +186,7 @@ Result<RoundMessage> DecodeMessage(std::string_view bytes) {
   }
   message.is_leaving = (head.flags & kLeaving) != 0;
   message.has_stalled = (head.flags & kStalled) != 0;
+  message.leave = (head.flags & kLeftUndone) != 0 ? Leave::kFailed : Leave::kInOrder;
   if (!TakeVector(bytes, message.known, head.known)) return invalid;
   for (uint32_t i = 0; i < head.fresh; ++i) {
     uint32_t size = 0;

@@ -74,9 +74,16 @@ std::string Encode(const Request& request);
 /// Errors: kAborted, it is no request.
 Result<Request> DecodeRequest(std::string_view bytes);
 
+/// How a rank shuts down.
+enum class Leave : uint8_t {
+  kInOrder,
+  kFailed,  ///< Its devices have not done all that was planned.
+};
+
 /// What one rank brings to a round. Views are of the message.
 struct RoundMessage {
-  bool is_leaving = false;              ///< It shuts down.
+  bool is_leaving = false;  ///< It shuts down.
+  Leave leave = Leave::kInOrder;
   std::string_view why;                 ///< Then: "raised ValueError: …"; may be empty.
   bool has_stalled = false;             ///< It has waited too long for the others.
   std::vector<uint64_t> known;          ///< Bits: numbers of requests that the others know.

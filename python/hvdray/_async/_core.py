@@ -101,24 +101,24 @@ def life() -> str:
     return state().life
 
 
-def on_end(act: Callable[[str], None]) -> None:
-    """Calls it, from a thread of its own, when all operations end: with why."""
+def on_end(act: Callable[[str, bool], None]) -> None:
+    """Calls it, from a thread of its own, when all operations end: with why, and whether a rank has left in order."""
     stack = ExitStack()
     pointer = stack.enter_context(_in_use())
 
     def await_end() -> None:
         with stack:
-            library.hvdray_async_await_end(pointer)
+            has_left = library.hvdray_async_await_end(pointer) == _library.LEFT
             why = last_error()
-        act(why)
+        act(why, has_left)
 
     threading.Thread(target=await_end, name="hvdray.end", daemon=True).start()
 
 
-def end(why: str) -> None:
-    """Ends all operations, on all ranks, as stop() does. It is still initialized."""
+def fail(why: str) -> None:
+    """Ends all operations, on all ranks, as one that couldn't do what was planned. It is still initialized."""
     with _in_use() as pointer:
-        library.hvdray_async_shutdown_because(pointer, why.encode(errors="replace"))
+        library.hvdray_async_fail(pointer, why.encode(errors="replace"))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ _FILE = "libhvdray.so.0"
 ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER, JOIN, ADD_SET, REMOVE_SET = range(9)
 NAMES = "allreduce allgather broadcast alltoall reducescatter barrier join add_process_set remove_process_set".split()
 BAD_ARGUMENT, NOT_SUPPORTED = 101, 106  # others: it is over
+LEFT = 4  # by a rank that has done all that was planned
 
 _int64s = ctypes.POINTER(ctypes.c_int64)
 ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, _int64s, ctypes.c_int)
@@ -63,6 +64,7 @@ _PROTOTYPES = """
     hvdray_error s
     hvdray_async_init i sP
     hvdray_async_shutdown_because - ps
+    hvdray_async_fail - ps
     hvdray_async_free - p
     hvdray_async_status i p
     hvdray_async_await_end i p

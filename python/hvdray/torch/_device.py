@@ -31,7 +31,6 @@ from .._async._errors import HorovodInternalError
 _FAREWELL = 10.0  # seconds for what has been planned to end, before a rank leaves and when one has left
 _GRACE = 0.5  # the same, when one has died
 _NEWS = 5.0  # so long the news that a rank has died may travel
-_FAILED = "failed on its device"
 
 
 class Cuda:
@@ -193,7 +192,7 @@ class Lane:
             except Exception as error:
                 if not self._ended.wait(_NEWS):
                     self._why = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
-                    _core.end(f"{_FAILED} with {self._why}")
+                    _core.fail(f"failed on its device with {self._why}")
                 return
 
     def _launch(self, batch: Sequence[_Planned]) -> None:
@@ -255,11 +254,10 @@ class Lane:
         """After shutdown()."""
         self._closed.wait(_FAREWELL)
 
-    def _end(self, why: str) -> None:
+    def _end(self, why: str, has_left: bool) -> None:
         """All operations end. A rank that has left has done all that was planned before, so that it ends here, too. What
         one that has died holds up is failed, and let go."""
         self._ended.set()
-        has_left = "has shut down" in why and _FAILED not in why
         self._drain(_FAREWELL if has_left else _GRACE)
         with self._lock:
             self.error = HorovodInternalError(self._why or why)

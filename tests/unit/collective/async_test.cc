@@ -531,7 +531,7 @@ TEST(AsyncTest, WhatIsSubmittedTogetherGoesTogether) {
             }),
             1U);
   EXPECT_EQ(TakenAlong([](OperationTable& table, const LocalOperationPtr&) {
-              table.Close({ErrorCode::kAborted, "it has been shut down"}, "");
+              table.Close({ErrorCode::kAborted, "it has been shut down"}, "", Leave::kInOrder);
             }),
             1U);
 }
@@ -670,17 +670,21 @@ TEST(AsyncTest, SmallAllreducesOfADeviceSayHowManyFollow) {
 }
 
 TEST(AsyncTest, AwaitEndTellsWhyAllEnds) {
-  OnRankThreads(2, 60s, [](const CommunicatorOptions& options) {
-    AsyncRank rank(options);
-    if (rank.rank == 1) {
-      hvdray_async_shutdown_because(rank.async, "raised ValueError: no data");
-      return;
-    }
-    EXPECT_EQ(hvdray_async_await_end(rank.async), 401);
-    EXPECT_NE(std::string(hvdray_error()).find("rank 1 raised ValueError: no data"),
-              std::string::npos)
-        << hvdray_error();
-  });
+  for (const bool has_failed : {false, true}) {
+    OnRankThreads(2, 60s, [&](const CommunicatorOptions& options) {
+      AsyncRank rank(options);
+      if (rank.rank == 1) {
+        const auto leave = has_failed ? hvdray_async_fail : hvdray_async_shutdown_because;
+        leave(rank.async, "raised ValueError: no data");
+        return;
+      }
+      EXPECT_EQ(hvdray_async_await_end(rank.async), has_failed ? 401 : 4);
+      EXPECT_NE(std::string(hvdray_error()).find("rank 1 raised ValueError: no data"),
+                std::string::npos)
+          << hvdray_error();
+      EXPECT_EQ(hvdray_async_status(rank.async), 401);
+    });
+  }
 }
 
 TEST(AsyncTest, ShutdownEndsWhatIsInFlightOnAllRanks) {

@@ -164,7 +164,7 @@ class Schedule {
         }
         queue.erase(queue.begin());
       }
-      messages.push_back(ranks_[at]->MessageOf(sent, rank == leaving, false));
+      messages.push_back(ranks_[at]->MessageOf(sent, {.is_leaving = rank == leaving}));
     }
     if (is_cut) messages.back().resize(messages.back().size() / 2);
     const std::vector<std::string_view> views(messages.begin(), messages.end());

@@ -51,8 +51,9 @@ class Ranks {
           sent.push_back(&own_.emplace_back(OwnRequest{Encode(request)}));
         }
       }
-      messages.push_back(all_[rank]->MessageOf(sent, static_cast<int>(rank) == leaving,
-                                               static_cast<int>(rank) == stalled));
+      messages.push_back(
+          all_[rank]->MessageOf(sent, {.is_leaving = static_cast<int>(rank) == leaving,
+                                       .has_stalled = static_cast<int>(rank) == stalled}));
     }
     bytes = 0;
     for (const std::string& message : messages) bytes += message.size();
@@ -358,8 +359,8 @@ TEST(NegotiatorTest, WhatWaitsIsNamedWithTheRanksThatAreMissing) {
 TEST(NegotiatorTest, TheEndHasItsReason) {
   Ranks ranks(2);
   const std::vector<std::string> messages = {
-      ranks[0].MessageOf({}, true, false, "raised ValueError: the batch\nis empty"),
-      ranks[1].MessageOf({}, false, false)};
+      ranks[0].MessageOf({}, {.is_leaving = true, .why = "raised ValueError: the batch\nis empty"}),
+      ranks[1].MessageOf({}, {})};
   const std::vector<std::string_view> views(messages.begin(), messages.end());
   const Result<Plan> plan = ranks[1].Round(views, {});
   ASSERT_TRUE(plan.ok());
