@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from async_test import library_of
 from conftest import ROOT
 
 WORKERS = ROOT / "tests/integration/workers"
@@ -102,6 +103,26 @@ def test_a_library_of_another_version_is_named(hvdray, torch_python):
     program = "\n".join(["import sys", "try: import horovod.torch", "except ImportError as error: print(error)"])
     result = builtin(hvdray, "--", torch_python, "-c", program, env={"HVDRAY_LIBRARY": "/nowhere/libhvdray.so.0"})
     assert result.text.count("it is not at /nowhere/libhvdray.so.0. HVDRAY_LIBRARY may name it") == 2
+
+
+@pytest.mark.parametrize("torch,said", [
+    ("__version__ = '1.12.1'", "hvdray.torch needs PyTorch 1.13 or later, and here is 1.12.1"),
+    ("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')", "hvdray.torch needs PyTorch 1.13 or later: No module named 'torch'"),
+    ("raise OSError('libcudart is broken')", "OSError: libcudart is broken")])
+def test_no_torch_and_one_that_is_too_old_are_named(hvdray, tmp_path, torch, said):
+    (tmp_path / "torch.py").write_text(torch)
+    result = hvdray.go("-np", "1", "--horovod", "builtin", "--", "/usr/bin/python3", "-c", "import horovod.torch",
+                       env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert result.code == 1 and said in result.errors
+
+
+def test_horovod_and_ours_are_not_initialized_in_one_process(hvdray, horovod_python):
+    program = "\n".join(["import horovod.torch as theirs, hvdray.torch as ours", "theirs.init()", "try: ours.init()",
+                         "except ValueError as error: print(error)", "theirs.shutdown()", "ours.init()", "print(ours.size(), 'ranks')"])
+    result = hvdray.go("-np", "2", "--", horovod_python, "-c", program, timeout=120,
+                       env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "HVDRAY_LIBRARY": str(library_of(hvdray))})
+    assert result.text.count("Horovod itself is initialized in this process: use it or hvdray.torch, not both") == 2, result.errors
+    assert result.text.count("2 ranks") == 2, result.text + result.errors
 
 
 def test_a_file_that_is_no_library_is_named(hvdray, torch_python, tmp_path):

@@ -30,6 +30,7 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable
         process_sets = None
     is_new = not _core.is_initialized()
     if is_new:
+        _check_alone()
         _place.refresh()
         _core.start()
         _requests.count_on(0)
@@ -43,6 +44,12 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[str, Iterable
     except Exception:
         shutdown()
         raise
+
+
+def _check_alone() -> None:
+    theirs = sys.modules.get("horovod.torch")
+    if theirs not in (None, sys.modules["hvdray.torch"]) and theirs.is_initialized():
+        raise ValueError("Horovod itself is initialized in this process: use it or hvdray.torch, not both")
 
 
 def _begin_sets(entries: list[Any]) -> None:

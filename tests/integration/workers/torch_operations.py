@@ -389,6 +389,21 @@ def shutdown_frees_a_thread_that_waits():
     hvd.init()
 
 
+def a_hook_may_call_while_another_thread_waits():
+    size, arrived = hvd.size(), []
+    waiter = threading.Thread(target=lambda: arrived.append(hvd.allreduce(torch.ones(2), op=hvd.Sum, name="hook.waits")))
+    if hvd.rank() == 0:
+        waiter.start()
+    weight = torch.ones(3, requires_grad=True)
+    weight.register_hook(lambda gradient: hvd.allreduce(gradient, op=hvd.Sum, name="hook.calls"))
+    (weight * (hvd.rank() + 1)).sum().backward()
+    assert torch.equal(weight.grad, torch.full((3,), size * (size + 1) / 2))
+    if hvd.rank() != 0:
+        waiter.start()
+    waiter.join()
+    assert torch.equal(arrived[0], torch.full((2,), float(size)))
+
+
 def the_timeline_shows_what_has_ended():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "timeline.json")
