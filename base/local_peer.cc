@@ -83,14 +83,11 @@ LocalPeer JudgeLocalPeer(std::span<const TcpTableRow> table, const TcpAddress& l
 LocalPeer FindLocalPeer(int fd) {
   const std::optional<TcpAddress> local = EndOf(fd, ::getsockname);
   const std::optional<TcpAddress> remote = EndOf(fd, ::getpeername);
-  return local && remote ? FindLocalPeer(*local, *remote) : LocalPeer();
-}
-
-LocalPeer FindLocalPeer(const TcpAddress& local, const TcpAddress& remote) {
+  if (!local || !remote) return {};
   // To an address of this machine, the kernel connects from that address.
-  if (!IsOnLoopback(remote) && local.ip != remote.ip) return {Kind::kElsewhere, 0};
+  if (!IsOnLoopback(*remote) && local->ip != remote->ip) return {Kind::kElsewhere, 0};
   const std::optional<std::vector<TcpTableRow>> table = Table();
-  return table ? JudgeLocalPeer(*table, local, remote, ::geteuid()) : LocalPeer();
+  return table ? JudgeLocalPeer(*table, *local, *remote, ::geteuid()) : LocalPeer();
 }
 
 }  // namespace hvdray

@@ -31,9 +31,6 @@ struct LocalPeer {
 /// For a connected socket; our user is the effective one. Blocks as SockDiag::List() does.
 LocalPeer FindLocalPeer(int fd);
 
-/// The same for the ends of a connection, as its client sees them.
-LocalPeer FindLocalPeer(const TcpAddress& local, const TcpAddress& remote);
-
 /// The same from the kernel's table, read after the connection was made. local, remote: its ends,
 /// as the client sees them, both on this machine. Pure.
 LocalPeer JudgeLocalPeer(std::span<const TcpTableRow> table, const TcpAddress& local,

@@ -31,6 +31,23 @@ constexpr ServiceRow kServices[] = {
 
 const ServiceRow& RowOf(AwsService service) { return kServices[static_cast<size_t>(service)]; }
 
+AwsSigner SignerFor(const AwsEndpoint& endpoint, const AwsCredentials& from) {
+  return {.region = endpoint.region,
+          .service = endpoint.service,
+          .access_key_id = from.access_key_id,
+          .secret_access_key = from.secret_access_key.Copy(),
+          .session_token = from.session_token.Copy()};
+}
+
+AwsRequest RequestTo(const AwsEndpoint& endpoint, std::string body, AwsSigner signer) {
+  AwsRequest request;
+  request.url = endpoint.url;
+  request.headers = {{"Content-Type", std::string(kFormType)}};
+  request.body = std::move(body);
+  request.signer = std::move(signer);
+  return request;
+}
+
 bool IsLost(const Status& status) {
   switch (status.code()) {
     case ErrorCode::kHostUnreachable:
@@ -82,16 +99,8 @@ Result<AwsCredentials> AwsApi::AssumeRole(const AwsCredentialPlan& plan) {
                   {"RoleArn", plan.role_arn},
                   {"RoleSessionName", plan.session_name}};
   if (!plan.external_id.empty()) form.emplace_back("ExternalId", plan.external_id);
-  CurlRequest request;
-  request.url = endpoint.url;
-  request.headers = {{"Content-Type", std::string(kFormType)}};
-  request.body = EncodeAwsForm(form);
-  request.signer = AwsSigner{.region = endpoint.region,
-                             .service = endpoint.service,
-                             .access_key_id = plan.base.access_key_id,
-                             .secret_access_key = plan.base.secret_access_key.Copy(),
-                             .session_token = plan.base.session_token.Copy()};
-  Result<CurlReply> reply = edge_.send(request);
+  Result<HttpReply> reply =
+      edge_.send(RequestTo(endpoint, EncodeAwsForm(form), SignerFor(endpoint, plan.base)));
   if (!reply.ok()) return std::move(reply).status().WithContext("assume role " + plan.role_arn);
   if (reply->status != 200) {
     return AwsStatus("AssumeRole", reply->status, ParseAwsError(reply->body), plan.base.source);
@@ -135,11 +144,7 @@ Result<AwsSigner> AwsApi::MakeSigner(const AwsEndpoint& endpoint, std::string& s
     HVDRAY_ASSIGN_OR_RETURN(credentials_, FindCredentials());
   }
   source = credentials_->source;
-  return AwsSigner{.region = endpoint.region,
-                   .service = endpoint.service,
-                   .access_key_id = credentials_->access_key_id,
-                   .secret_access_key = credentials_->secret_access_key.Copy(),
-                   .session_token = credentials_->session_token.Copy()};
+  return SignerFor(endpoint, *credentials_);
 }
 
 Result<std::string> AwsApi::CredentialSource() {
@@ -162,12 +167,7 @@ AwsAnswer AwsApi::CallOnce(const AwsEndpoint& endpoint, std::string_view action,
     answer.status = std::move(signer).status();
     return answer;
   }
-  CurlRequest request;
-  request.url = endpoint.url;
-  request.headers = {{"Content-Type", std::string(kFormType)}};
-  request.body = body;
-  request.signer = std::move(*signer);
-  Result<CurlReply> reply = edge_.send(request);
+  Result<HttpReply> reply = edge_.send(RequestTo(endpoint, body, std::move(*signer)));
   if (!reply.ok()) {
     const bool is_lost = IsLost(reply.status());
     const bool is_unknown = reply.status().code() == ErrorCode::kUnknownHost;
@@ -249,14 +249,11 @@ Result<std::optional<std::string>> AwsApi::Parameter(const std::string& name) {
   for (int attempts = 1;; ++attempts) {
     std::string source;
     HVDRAY_ASSIGN_OR_RETURN(AwsSigner signer, MakeSigner(endpoint, source));
-    CurlRequest request;
-    request.url = endpoint.url;
+    AwsRequest request = RequestTo(endpoint, DumpJson(Json{{"Name", name}}), std::move(signer));
     request.headers = {{"Content-Type", "application/x-amz-json-1.1"},
                        {"X-Amz-Target", "AmazonSSM.GetParameter"}};
-    request.body = DumpJson(Json{{"Name", name}});
-    request.signer = std::move(signer);
     AwsAnswer answer;
-    const Result<CurlReply> reply = edge_.send(request);
+    const Result<HttpReply> reply = edge_.send(request);
     if (reply.ok() && reply->status == 200) {
       const Result<Json> json = ParseJson(reply->body);
       if (json.ok() && json->is_object() && json->contains("Parameter")) {

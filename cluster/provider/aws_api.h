@@ -91,11 +91,6 @@ class AwsApi {
   const AwsEdge& edge() const { return edge_; }
 
  private:
-  struct Attempt {
-    Result<CurlReply> reply;
-    std::string source;
-  };
-
   Result<AwsSigner> MakeSigner(const AwsEndpoint& endpoint, std::string& source);
   Result<AwsCredentials> FindCredentials();
   Result<AwsCredentials> AssumeRole(const AwsCredentialPlan& plan);

@@ -190,8 +190,8 @@ Result<AwsProfiles> ReadProfiles(const std::string& path, AwsFile file) {
 
 constexpr std::chrono::seconds kServiceTimeout(1);
 
-CurlRequest ServiceRequest(std::string method, std::string url) {
-  CurlRequest request;
+AwsRequest ServiceRequest(std::string method, std::string url) {
+  AwsRequest request;
   request.method = std::move(method);
   request.url = std::move(url);
   request.may_use_proxy = false;
@@ -213,7 +213,7 @@ Result<AwsCredentials> FetchFromContainer(const Environment& environment, const 
   std::string url = environment.GetOr("AWS_CONTAINER_CREDENTIALS_FULL_URI", "");
   const std::string relative = environment.GetOr("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "");
   if (!relative.empty()) url = "http://169.254.170.2" + relative;
-  CurlRequest request = ServiceRequest("GET", url);
+  AwsRequest request = ServiceRequest("GET", url);
   std::string token = environment.GetOr("AWS_CONTAINER_AUTHORIZATION_TOKEN", "");
   const std::string token_file = environment.GetOr("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "");
   if (!token_file.empty()) {
@@ -221,7 +221,7 @@ Result<AwsCredentials> FetchFromContainer(const Environment& environment, const 
     token = std::string(Trimmed(token));
   }
   if (!token.empty()) request.headers.emplace_back("Authorization", token);
-  Result<CurlReply> reply = send(request);
+  Result<HttpReply> reply = send(request);
   if (!reply.ok()) return std::move(reply).status().WithContext("ask the container's credentials");
   if (reply->status != 200) {
     return Status(
@@ -239,9 +239,9 @@ Result<AwsCredentials> FetchFromMachine(const Environment& environment, const Aw
   std::string base =
       environment.GetOr("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254");
   while (base.ends_with('/')) base.pop_back();
-  CurlRequest request = ServiceRequest("PUT", base + "/latest/api/token");
+  AwsRequest request = ServiceRequest("PUT", base + "/latest/api/token");
   request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}};
-  Result<CurlReply> token = send(request);
+  Result<HttpReply> token = send(request);
   if (!token.ok() && token.status().code() == ErrorCode::kCancelled) {
     return std::move(token).status();
   }
@@ -251,14 +251,14 @@ Result<AwsCredentials> FetchFromMachine(const Environment& environment, const Aw
   const std::string list = base + "/latest/meta-data/iam/security-credentials/";
   request = ServiceRequest("GET", list);
   request.headers = {{"X-aws-ec2-metadata-token", std::string(Trimmed(token->body))}};
-  HVDRAY_ASSIGN_OR_RETURN(const CurlReply roles, send(request));
+  HVDRAY_ASSIGN_OR_RETURN(const HttpReply roles, send(request));
   const std::string role(Trimmed(roles.body.substr(0, roles.body.find('\n'))));
   if (roles.status != 200 || role.empty()) {
     return Status(ErrorCode::kCloudDenied, "this EC2 instance has no instance profile",
                   "attach one, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
   }
   request.url = list + role;
-  HVDRAY_ASSIGN_OR_RETURN(const CurlReply reply, send(request));
+  HVDRAY_ASSIGN_OR_RETURN(const HttpReply reply, send(request));
   if (reply.status != 200) {
     return Status(ErrorCode::kCloudDenied,
                   fmt::format("the metadata service answered HTTP {} for role {}", reply.status,

@@ -4,7 +4,6 @@
 #ifndef HVDRAY_CLUSTER_PROVIDER_AWS_CREDENTIALS_H_
 #define HVDRAY_CLUSTER_PROVIDER_AWS_CREDENTIALS_H_
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,14 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/curl_client.h"
 #include "base/environ.h"
 #include "base/result.h"
 #include "base/secret.h"
+#include "cluster/provider/aws_http.h"
 
 namespace hvdray {
-
-using WallTime = std::chrono::system_clock::time_point;
 
 /// Who a request is from. Move-only, as its secrets are.
 struct AwsCredentials {
@@ -104,8 +101,8 @@ Result<AwsAccountFacts> ReadAwsAccount(std::map<std::string, std::string> given,
 /// output.
 Result<AwsCredentials> RunForAwsCredentials(const AwsCredentialPlan& plan, const AwsRun& run);
 
-/// Sends one request; see CurlClient::Send().
-using AwsSend = std::function<Result<CurlReply>(const CurlRequest&)>;
+/// Sends one request; see AwsHttp::Send().
+using AwsSend = std::function<Result<HttpReply>(const AwsRequest&)>;
 
 /// Asks the container's service or the machine's (IMDSv2) for credentials. Blocks; where there is
 /// no such service, for about a second. `way`: kContainer or kMachine.

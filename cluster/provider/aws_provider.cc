@@ -61,9 +61,11 @@ constexpr int kReleaseAttempts = 60;
 /// The clock, the dice and the network of a real process.
 class RealEdge {
  public:
+  explicit RealEdge(const Environment& environment) : http_(environment) {}
+
   AwsEdge Edge(std::function<void(const std::string&)> note) {
     AwsEdge edge;
-    edge.send = [this](const CurlRequest& request) { return client_.Send(request); };
+    edge.send = [this](const AwsRequest& request) { return http_.Send(request); };
     edge.run = [this](const std::vector<std::string>& command) -> Result<AwsCommandEnd> {
       HVDRAY_ASSIGN_OR_RETURN(const CapturedRun run,
                               RunForOutput(command, "", kProcessLimit, cancel_fd_.get()));
@@ -83,12 +85,12 @@ class RealEdge {
 
   void Cancel() {
     cancel_.Cancel();
-    client_.Cancel();
+    http_.Cancel();
     ::eventfd_write(cancel_fd_.get(), 1);
   }
 
  private:
-  CurlClient client_;
+  AwsHttp http_;
   CancelFlag cancel_;
   const UniqueFd cancel_fd_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable: give up
   std::mutex mutex_;                                                    // guards random_
@@ -1045,7 +1047,7 @@ Result<std::unique_ptr<Provider>> MakeAwsProvider(const ClusterSpec& spec,
                                                   const Environment& environment,
                                                   std::function<void(const std::string&)> note) {
   // Shared by the edge's functions and the canceller, all of which the provider owns.
-  auto real = std::make_shared<RealEdge>();
+  auto real = std::make_shared<RealEdge>(environment);
   AwsEdge edge = real->Edge(std::move(note));
   return MakeAwsProviderOn(spec, environment, std::move(edge), [real] { real->Cancel(); });
 }

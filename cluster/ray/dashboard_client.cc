@@ -46,19 +46,18 @@ std::string LogPath(std::string_view kind, const std::string& node_id, const std
                      kind == "stream" ? "&interval=0.2" : "");
 }
 
-WebClientOptions OptionsOf(const RayAccess& access) {
-  WebClientOptions options;
+HttpClientOptions OptionsOf(const RayAccess& access) {
+  HttpClientOptions options;
   options.host = access.address.host;
   options.port = access.address.port;
-  options.is_tls = access.address.is_tls;
-  options.trust = access.trust;
+  if (access.address.is_tls) options.tls = MakeHttpTls(access.trust);
   options.proxy = access.proxy;
-  options.timeout = access.timeout;
+  options.timeout = options.connect_timeout = access.timeout;
   options.socket_path = access.address.socket_path;
   options.headers = {{"User-Agent", access.user_agent}};
   options.secrets = access.headers;
   options.are_secrets_for_others = access.is_clear_text_allowed;
-  options.is_peer_checked = access.is_peer_checked;
+  if (!access.is_peer_checked) options.local_peer = HttpLocalPeer::kAny;
   if (!access.token.is_empty()) {
     // A proxy may use the usual header for itself; Ray accepts the other one as well.
     const bool is_taken = std::ranges::any_of(access.headers, [](const auto& header) {
@@ -80,7 +79,7 @@ ByteView LastLines(ByteView text, int64_t count) {
   return text.substr(begin);
 }
 
-bool SaysItIsNotThere(const WebReply& reply) {
+bool SaysItIsNotThere(const HttpReply& reply) {
   return reply.status == 404 && reply.body.find("does not exist") != std::string::npos;
 }
 
@@ -100,28 +99,28 @@ RayAccess RayAccess::Copy() const {
 
 struct DashboardClient::Impl {
   explicit Impl(RayAccess with)
-      : access(std::move(with)), url(access.address.Shown()), web(OptionsOf(access)) {}
+      : access(std::move(with)), url(access.address.Shown()), http(OptionsOf(access)) {}
 
   RayQuestion Question(std::string_view attempt) const {
     return {.url = url, .attempt = std::string(attempt), .is_first = !is_known};
   }
 
   /// Returns an answer of any status. `path`: without the prefix of the address.
-  Result<WebReply> Ask(std::string_view attempt, WebRequest request) {
+  Result<HttpReply> Ask(std::string_view attempt, HttpCall request) {
     request.path.insert(0, access.address.prefix);
-    Result<WebReply> reply = web.Send(request);
+    Result<HttpReply> reply = http.Send(request);
     if (!reply.ok()) return NoRayAnswer(Question(attempt), reply.status());
     MaskToken(reply->body, access.token);
     return reply;
   }
 
-  Status Refusal(std::string_view attempt, const WebReply& reply) const {
+  Status Refusal(std::string_view attempt, const HttpReply& reply) const {
     return RayRefusal(Question(attempt), reply, access.token);
   }
 
   /// Parses an answer of status 200.
   template <typename Parse>
-  auto Read(std::string_view attempt, const WebReply& reply, Parse parse)
+  auto Read(std::string_view attempt, const HttpReply& reply, Parse parse)
       -> decltype(parse(ByteView())) {
     if (reply.status != 200) return Refusal(attempt, reply);
     auto value = parse(ByteView(reply.body));
@@ -131,9 +130,9 @@ struct DashboardClient::Impl {
   }
 
   template <typename Parse>
-  auto AskAndRead(std::string_view attempt, WebRequest request, Parse parse)
+  auto AskAndRead(std::string_view attempt, HttpCall request, Parse parse)
       -> decltype(parse(ByteView())) {
-    const Result<WebReply> reply = Ask(attempt, std::move(request));
+    const Result<HttpReply> reply = Ask(attempt, std::move(request));
     if (!reply.ok()) return reply.status();
     return Read(attempt, *reply, parse);
   }
@@ -155,8 +154,8 @@ struct DashboardClient::Impl {
       return !is_enough;
     };
     const std::string whole_path = access.address.prefix + path;
-    Result<WebReply> reply =
-        is_endless ? web.Stream(whole_path, take_piece) : web.Fetch(whole_path, take_piece);
+    Result<HttpReply> reply =
+        is_endless ? http.Stream(whole_path, take_piece) : http.Fetch(whole_path, take_piece);
     if (!reply.ok()) return NoRayAnswer(Question(attempt), reply.status());
     if (!held.empty()) *reply = {.status = 500, .body = held.substr(kOldFault.size())};
     MaskToken(reply->body, access.token);
@@ -168,7 +167,7 @@ struct DashboardClient::Impl {
 
   const RayAccess access;
   const std::string url;
-  WebClient web;
+  HttpClient http;
   bool is_known = false;
 };
 
@@ -177,7 +176,7 @@ DashboardClient::DashboardClient(RayAccess access)
 DashboardClient::~DashboardClient() = default;
 
 const RayAccess& DashboardClient::access() const { return impl_->access; }
-void DashboardClient::Cancel() { impl_->web.Cancel(); }
+void DashboardClient::Cancel() { impl_->http.Cancel(); }
 
 Result<RayVersion> DashboardClient::Version() {
   return impl_->AskAndRead("query the version", {.method = "GET", .path = "/api/version"},
@@ -221,7 +220,7 @@ Result<std::vector<RayPlacementGroup>> DashboardClient::PlacementGroups() {
 Result<bool> DashboardClient::HasPackage(const std::string& name) {
   constexpr std::string_view kAttempt = "look for a package";
   HVDRAY_ASSIGN_OR_RETURN(
-      const WebReply reply,
+      const HttpReply reply,
       impl_->Ask(kAttempt, {.method = "GET", .path = "/api/packages/gcs/" + Escaped(name)}));
   if (SaysItIsNotThere(reply)) return false;
   if (reply.status != 200) return impl_->Refusal(kAttempt, reply);
@@ -230,26 +229,29 @@ Result<bool> DashboardClient::HasPackage(const std::string& name) {
 
 Status DashboardClient::PutPackage(const std::string& name, ByteView bytes) {
   const std::string attempt = fmt::format("upload {} ({} bytes)", name, bytes.size());
-  HVDRAY_ASSIGN_OR_RETURN(const WebReply reply,
-                          impl_->Ask(attempt, {.method = "PUT",
-                                               .path = "/api/packages/gcs/" + Escaped(name),
-                                               .body = bytes,
-                                               .content_type = "application/octet-stream"}));
+  HVDRAY_ASSIGN_OR_RETURN(
+      const HttpReply reply,
+      impl_->Ask(attempt, {.method = "PUT",
+                           .path = "/api/packages/gcs/" + Escaped(name),
+                           .body = bytes,
+                           .headers = {{"Content-Type", "application/octet-stream"}}}));
   return reply.status == 200 ? Status() : impl_->Refusal(attempt, reply);
 }
 
 Result<std::string> DashboardClient::Submit(const RayJobRequest& request) {
   const std::string body = SubmissionBody(request);
-  return impl_->AskAndRead(
-      "submit a job",
-      {.method = "POST", .path = "/api/jobs/", .body = body, .content_type = "application/json"},
-      ParseSubmission);
+  return impl_->AskAndRead("submit a job",
+                           {.method = "POST",
+                            .path = "/api/jobs/",
+                            .body = body,
+                            .headers = {{"Content-Type", "application/json"}}},
+                           ParseSubmission);
 }
 
 Result<std::optional<RayJob>> DashboardClient::GetJob(const std::string& id) {
   const std::string attempt = fmt::format("query job {}", id);
   HVDRAY_ASSIGN_OR_RETURN(
-      const WebReply reply,
+      const HttpReply reply,
       impl_->Ask(attempt, {.method = "GET", .path = "/api/jobs/" + Escaped(id)}));
   if (SaysItIsNotThere(reply)) return std::optional<RayJob>();
   HVDRAY_ASSIGN_OR_RETURN(RayJob job, impl_->Read(attempt, reply, ParseRayJob));

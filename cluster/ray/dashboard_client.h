@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "base/http_client.h"
 #include "base/result.h"
 #include "base/types.h"
-#include "base/web_client.h"
 #include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
 #include "cluster/ray/ray_report.h"
@@ -26,12 +26,12 @@ namespace hvdray {
 struct RayAccess {
   RayAddress address;
   RayToken token;
-  WebHeaders headers;  ///< As secret as the token.
+  HttpHeaders headers;  ///< As secret as the token.
   /// Both also go to another machine in clear text: the user has named its address.
   bool is_clear_text_allowed = false;
   bool is_peer_checked = true;  ///< false: also to processes of other users of this machine.
-  WebTrust trust;
-  std::optional<WebProxy> proxy;
+  HttpTrust trust;
+  std::optional<HttpProxy> proxy;
   std::string user_agent = "hvdray";           ///< "hvdray/0.1.0". Ray refuses browsers.
   Duration timeout{std::chrono::seconds(30)};  ///< For one answer.
 

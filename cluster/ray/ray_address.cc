@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
@@ -20,43 +19,6 @@ namespace {
 
 constexpr std::string_view kForm = "http://HOST:8265, the dashboard's address in a browser";
 
-struct Place {
-  std::string host;
-  std::string port;  ///< Empty: not given.
-};
-
-/// Splits HOST, HOST:PORT, [IPV6] or [IPV6]:PORT. nullopt: another form.
-std::optional<Place> SplitPlace(std::string_view text) {
-  Place place;
-  if (text.starts_with('[')) {
-    const size_t end = text.find(']');
-    if (end == std::string_view::npos) return std::nullopt;
-    place.host = text.substr(1, end - 1);
-    text.remove_prefix(end + 1);
-    if (place.host.find_first_not_of("0123456789abcdefABCDEF:.") != std::string::npos) {
-      return std::nullopt;
-    }
-  } else {
-    const size_t colon = std::min(text.find(':'), text.size());
-    place.host = text.substr(0, colon);
-    text.remove_prefix(colon);
-    const bool is_name = std::ranges::all_of(place.host, [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             c == '.' || c == '-' || c == '_';
-    });
-    if (!is_name) return std::nullopt;
-  }
-  if (place.host.empty()) return std::nullopt;
-  if (text.empty()) return place;
-  if (!text.starts_with(':')) return std::nullopt;
-  place.port = text.substr(1);
-  return place;
-}
-
-std::string Bracketed(const std::string& host) {
-  return host.find(':') == std::string::npos ? host : "[" + host + "]";
-}
-
 Status Wrong(std::string_view text, std::string_view why, std::string hint) {
   return {ErrorCode::kSpecInvalid, fmt::format("Ray address '{}': {}", ShownText(text), why),
           std::move(hint)};
@@ -66,7 +28,7 @@ Status Wrong(std::string_view text, std::string_view why, std::string hint) {
 Status NotHttp(std::string_view text) {
   const size_t scheme = text.find("://");
   const std::string_view behind = scheme == std::string_view::npos ? text : text.substr(scheme + 3);
-  const std::optional<Place> place = SplitPlace(behind.substr(0, behind.find('/')));
+  const std::optional<UrlPlace> place = ParseUrlPlace(behind.substr(0, behind.find('/')));
   const std::string hint =
       place && behind != "auto" && behind != "local"
           ? fmt::format("write http://{}:{}", Bracketed(place->host), kRayDashboardPort)
@@ -86,77 +48,16 @@ Status NotHttp(std::string_view text) {
 std::optional<std::string> GcsHost(std::string_view text) {
   if (text == "auto" || text == "local") return "127.0.0.1";
   if (text.find("://") != std::string_view::npos) return std::nullopt;
-  const std::optional<Place> place = SplitPlace(text);
+  const std::optional<UrlPlace> place = ParseUrlPlace(text);
   if (!place || !ParsePort(place->port)) return std::nullopt;
   return place->host;
-}
-
-/// Decodes percent-encoding: "%40" becomes "@".
-std::string Unescaped(std::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    const char* digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
-      plain += static_cast<char>(byte);
-      i += 2;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
-
-/// Parses "http://user:password@host:port"; only the host is required.
-std::optional<WebProxy> ParseProxy(std::string_view text) {
-  constexpr std::string_view kScheme = "http://";
-  constexpr uint16_t kWebPort = 80;
-  WebProxy proxy;
-  if (text.starts_with(kScheme)) text.remove_prefix(kScheme.size());
-  if (text.find("://") != std::string_view::npos) return std::nullopt;
-  text = text.substr(0, text.find('/'));
-  if (const size_t at = text.rfind('@'); at != std::string_view::npos) {
-    const std::string_view login = text.substr(0, at);
-    const size_t colon = login.find(':');
-    proxy.user = Unescaped(login.substr(0, colon));
-    if (colon != std::string_view::npos) proxy.password = Unescaped(login.substr(colon + 1));
-    text.remove_prefix(at + 1);
-  }
-  const std::optional<Place> place = SplitPlace(text);
-  if (!place) return std::nullopt;
-  const std::optional<uint16_t> port =
-      place->port.empty() ? std::optional(kWebPort) : ParsePort(place->port);
-  if (!port) return std::nullopt;
-  proxy.host = place->host;
-  proxy.port = *port;
-  return proxy;
-}
-
-/// Whether a list in the form of no_proxy names the host.
-bool IsNamed(const RayAddress& address, std::string_view list) {
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    std::string_view name = Trimmed(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    if (name == "*") return true;
-    const std::string port = fmt::format(":{}", address.port);
-    if (name.ends_with(port) && name.find(':') == name.size() - port.size()) {
-      name.remove_suffix(port.size());
-    }
-    if (name.starts_with('.')) name.remove_prefix(1);
-    if (name.empty()) continue;
-    if (address.host == name || address.host.ends_with(fmt::format(".{}", name))) return true;
-  }
-  return false;
 }
 
 }  // namespace
 
 std::string RayAddress::Url() const {
-  const uint16_t usual = is_tls ? 443 : 80;
-  return fmt::format("{}://{}{}{}", is_tls ? "https" : "http", Bracketed(host),
-                     port == usual ? "" : fmt::format(":{}", port), prefix);
+  const hvdray::Url url{.is_tls = is_tls, .host = host, .port = port};
+  return fmt::format("{}://{}{}", is_tls ? "https" : "http", url.Place(), prefix);
 }
 
 std::string RayAddress::Shown() const { return through.empty() ? Url() : Url() + " of " + through; }
@@ -179,7 +80,7 @@ Result<RayAddress> ParseRayAddress(std::string_view text) {
     return Status(ErrorCode::kSpecInvalid, "Ray address: must not contain a user or password",
                   "pass a proxy's credentials by --ray-headers or RAY_JOB_HEADERS");
   }
-  const std::optional<Place> place = SplitPlace(rest.substr(0, slash));
+  const std::optional<UrlPlace> place = ParseUrlPlace(rest.substr(0, slash));
   if (!place) return Wrong(text, "no host and port", fmt::format("write {}", kForm));
   address.host = place->host;
   address.port = address.is_tls ? 443 : 80;
@@ -227,36 +128,24 @@ Result<RayAddress> ResolveRayAddress(std::string_view given, const std::string& 
   return address;
 }
 
-Result<std::optional<WebProxy>> FindRayProxy(const RayAddress& address,
-                                             const Environment& environment) {
-  const auto either = [&environment](const char* first, const char* second) {
-    const std::string value = environment.GetOr(first, "");
-    return value.empty() ? environment.GetOr(second, "") : value;
-  };
-  const std::string text = either("https_proxy", "HTTPS_PROXY");
-  const bool is_here = address.host == "localhost" || IsLoopback(address.host);
-  if (!address.is_tls || text.empty() || is_here ||
-      IsNamed(address, either("no_proxy", "NO_PROXY"))) {
-    return std::optional<WebProxy>();
-  }
-  std::optional<WebProxy> proxy = ParseProxy(text);
-  if (proxy) return proxy;
-  return Status(ErrorCode::kSpecInvalid, "HTTPS_PROXY is not the address of an HTTP proxy",
-                "HTTPS_PROXY=http://HOST:PORT, or no_proxy=" + address.host);
+Result<std::optional<HttpProxy>> FindRayProxy(const RayAddress& address,
+                                              const Environment& environment) {
+  if (!address.is_tls) return std::optional<HttpProxy>();
+  return FindHttpProxy(address.host, address.port, {"https_proxy", "HTTPS_PROXY"}, environment);
 }
 
-WebTrust ParseRayVerify(std::string_view text) {
+HttpTrust ParseRayVerify(std::string_view text) {
   if (text.empty() || text == "true" || text == "True" || text == "1") return {};
   if (text == "false" || text == "False" || text == "0") return {.is_checked = false};
   return {.is_checked = true, .path = std::string(text)};
 }
 
-Result<WebHeaders> ParseRayHeaders(std::string_view text) {
+Result<HttpHeaders> ParseRayHeaders(std::string_view text) {
   const auto wrong = [](std::string_view why) {
     return Status(ErrorCode::kSpecInvalid, std::string(why),
                   "expected a JSON object of strings, such as '{\"X-Team\": \"vision\"}'");
   };
-  WebHeaders headers;
+  HttpHeaders headers;
   const Result<Json> json = ParseJson(text);
   if (!json.ok()) return wrong(json.status().message());
   if (!json->is_object()) return wrong("not a JSON object");
@@ -283,11 +172,11 @@ Result<WebHeaders> ParseRayHeaders(std::string_view text) {
   return headers;
 }
 
-Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment) {
+Result<HttpHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment) {
   const std::string inherited = environment.GetOr("RAY_JOB_HEADERS", "");
   const std::string_view text = given.empty() ? std::string_view(inherited) : given;
-  if (text.empty()) return WebHeaders();
-  Result<WebHeaders> headers = ParseRayHeaders(text);
+  if (text.empty()) return HttpHeaders();
+  Result<HttpHeaders> headers = ParseRayHeaders(text);
   if (headers.ok()) return headers;
   return std::move(headers).status().WithContext(given.empty() ? "RAY_JOB_HEADERS"
                                                                : "--ray-headers");

@@ -10,9 +10,11 @@
 #include <string_view>
 
 #include "base/environ.h"
+#include "base/http_client.h"
+#include "base/http_tls.h"
 #include "base/result.h"
 #include "base/secret.h"
-#include "base/web_client.h"
+#include "base/url.h"
 
 namespace hvdray {
 
@@ -52,19 +54,19 @@ Result<RayAddress> ResolveRayAddress(std::string_view given, const std::string& 
 /// The proxy for an https:// address of another machine: https_proxy, else HTTPS_PROXY, unless
 /// no_proxy or NO_PROXY names the host, a domain of it, or "*". nullopt: none. Errors:
 /// kSpecInvalid; the message does not show the password.
-Result<std::optional<WebProxy>> FindRayProxy(const RayAddress& address,
-                                             const Environment& environment);
+Result<std::optional<HttpProxy>> FindRayProxy(const RayAddress& address,
+                                              const Environment& environment);
 
 /// Parses --ray-verify: "true", "false", or a file or directory with certificates. Empty: true.
-WebTrust ParseRayVerify(std::string_view text);
+HttpTrust ParseRayVerify(std::string_view text);
 
 /// Parses a JSON object of header names and values. Errors: kSpecInvalid with half a sentence,
 /// which never shows a value, since it may be a password.
-Result<WebHeaders> ParseRayHeaders(std::string_view json);
+Result<HttpHeaders> ParseRayHeaders(std::string_view json);
 
 /// ParseRayHeaders() of `given` (--ray-headers) unless empty, else of RAY_JOB_HEADERS.
 /// Errors: kSpecInvalid.
-Result<WebHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment);
+Result<HttpHeaders> ResolveRayHeaders(std::string_view given, const Environment& environment);
 
 /// A token and where it was found. Never shown: messages only name its origin. Move-only, wiped on
 /// destruction.

@@ -282,19 +282,19 @@ bool IsWordByte(char c) {
          static_cast<unsigned char>(c) >= 0x80;
 }
 
-bool IsPage(const WebReply& reply) {
+bool IsPage(const HttpReply& reply) {
   const size_t begin = reply.body.find_first_not_of(" \t\r\n");
   return reply.content_type.starts_with("text/html") ||
          (begin != std::string::npos && reply.body[begin] == '<');
 }
 
 /// "answers 500: KeyError: 'x'"
-std::string Said(const WebReply& reply) {
+std::string Said(const HttpReply& reply) {
   const std::string line = IsPage(reply) ? "" : LastLine(reply.body);
   return fmt::format("answers {}{}{}", reply.status, line.empty() ? "" : ": ", line);
 }
 
-Status Denied(const RayQuestion& question, const WebReply& reply, const RayToken& token) {
+Status Denied(const RayQuestion& question, const HttpReply& reply, const RayToken& token) {
   if (!token.is_empty() && !reply.has_had_secrets) {
     return {ErrorCode::kRayDenied,
             fmt::format("{} requires a token, which would travel in clear text ({})", question.url,
@@ -549,7 +549,7 @@ Status NoRayAnswer(const RayQuestion& question, const Status& why) {
   }
 }
 
-Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayToken& token) {
+Status RayRefusal(const RayQuestion& question, const HttpReply& reply, const RayToken& token) {
   if (reply.status == 401 || reply.status == 403) return Denied(question, reply, token);
   if (reply.status == 407) {
     return {ErrorCode::kRayUnreachable,
@@ -584,7 +584,7 @@ Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayT
           fmt::format("{}: {}: {}", question.url, question.attempt, Said(reply))};
 }
 
-Status NotRays(const RayQuestion& question, const WebReply& reply, const Status& fault) {
+Status NotRays(const RayQuestion& question, const HttpReply& reply, const Status& fault) {
   const std::string what = IsPage(reply)
                                ? std::string("a web page, perhaps of a proxy that wants a login")
                                : fault.message();

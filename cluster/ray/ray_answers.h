@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/http_client.h"
 #include "base/result.h"
 #include "base/status.h"
 #include "base/types.h"
-#include "base/web_client.h"
 #include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
 
@@ -54,14 +54,14 @@ struct RayQuestion {
   bool is_first = false;  ///< No answer has shown yet that this is a Ray dashboard.
 };
 
-/// For a request without an answer. `why`: from WebClient.
+/// For a request without an answer. `why`: from HttpClient.
 Status NoRayAnswer(const RayQuestion& question, const Status& why);
 
 /// For an answer whose status is not 200.
-Status RayRefusal(const RayQuestion& question, const WebReply& reply, const RayToken& token);
+Status RayRefusal(const RayQuestion& question, const HttpReply& reply, const RayToken& token);
 
 /// For an answer of status 200 that is not from Ray. `fault`: from the parser.
-Status NotRays(const RayQuestion& question, const WebReply& reply, const Status& fault);
+Status NotRays(const RayQuestion& question, const HttpReply& reply, const Status& fault);
 
 /// The last line of `body` that contains a word, safe to show: for a Python traceback the one with
 /// the error (the dashboard may add a line with only a full stop). Empty: no such line.

@@ -276,7 +276,7 @@ Result<std::vector<std::string>> LabelsOf(const RawOption& raw) {
 }
 
 Result<std::string> HeadersOf(const RawOption& raw) {
-  const Result<WebHeaders> headers = ParseRayHeaders(raw.last());
+  const Result<HttpHeaders> headers = ParseRayHeaders(raw.last());
   if (headers.ok()) return raw.last();
   return Refused(fmt::format("{}: {}", raw.label, headers.status().message()),
                  headers.status().hint());

@@ -238,13 +238,13 @@ TEST(AwsCredentialsTest, TimesAreThoseOfUtc) {
 
 TEST(AwsCredentialsTest, TheMachineServesATokenThenARoleThenCredentials) {
   std::vector<std::string> asked;
-  const AwsSend send = [&asked](const CurlRequest& request) -> Result<CurlReply> {
+  const AwsSend send = [&asked](const AwsRequest& request) -> Result<HttpReply> {
     asked.push_back(request.method + " " + request.url);
     EXPECT_FALSE(request.may_use_proxy);
-    if (asked.size() == 1) return CurlReply{200, "TOKEN\n"};
+    if (asked.size() == 1) return HttpReply{200, "TOKEN\n"};
     EXPECT_EQ(request.headers.at(0).second, "TOKEN");
-    if (asked.size() == 2) return CurlReply{200, "role\n"};
-    return CurlReply{200,
+    if (asked.size() == 2) return HttpReply{200, "role\n"};
+    return HttpReply{200,
                      R"({"Code": "Success", "AccessKeyId": "ASIA", "SecretAccessKey": "s",
                          "Token": "t", "Expiration": "1970-01-01T00:01:00Z"})"};
   };
@@ -261,7 +261,7 @@ TEST(AwsCredentialsTest, TheMachineServesATokenThenARoleThenCredentials) {
 }
 
 TEST(AwsCredentialsTest, WithoutAMetadataServiceThereAreNone) {
-  const AwsSend send = [](const CurlRequest&) -> Result<CurlReply> {
+  const AwsSend send = [](const AwsRequest&) -> Result<HttpReply> {
     return Status(ErrorCode::kConnectTimeout, "no connection");
   };
   const auto found = FetchAwsCredentials(Way::kMachine, Environment(), send);

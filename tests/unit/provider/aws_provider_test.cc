@@ -24,11 +24,11 @@ class HandEdge {
     std::string action;
     std::string body;
   };
-  using Answer = std::function<Result<CurlReply>(const CurlRequest&)>;
+  using Answer = std::function<Result<HttpReply>(const AwsRequest&)>;
 
   AwsEdge Edge() {
     AwsEdge edge;
-    edge.send = [this](const CurlRequest& request) { return Send(request); };
+    edge.send = [this](const AwsRequest& request) { return Send(request); };
     edge.sleep = [this](Duration duration) {
       sleeps.push_back(duration);
       now += duration;
@@ -42,7 +42,7 @@ class HandEdge {
   }
 
   /// The next answers to `action`; the last one stays.
-  void Say(const std::string& action, std::deque<Result<CurlReply>> answers) {
+  void Say(const std::string& action, std::deque<Result<HttpReply>> answers) {
     answers_.insert_or_assign(action, std::move(answers));
   }
   std::vector<std::string> Bodies(const std::string& action) const {
@@ -61,7 +61,7 @@ class HandEdge {
   bool is_cancelled = false;
 
  private:
-  Result<CurlReply> Send(const CurlRequest& request) {
+  Result<HttpReply> Send(const AwsRequest& request) {
     if (request.body.empty()) return Status(ErrorCode::kConnectTimeout, "no metadata service");
     constexpr size_t kPrefix = std::string_view("Action=").size();
     const std::string action = request.body.substr(kPrefix, request.body.find('&') - kPrefix);
@@ -69,21 +69,21 @@ class HandEdge {
     keys.push_back(request.signer->access_key_id);
     if (is_cancelled) return Status(ErrorCode::kCancelled, "cancelled");
     const auto found = answers_.find(action);
-    if (found == answers_.end()) return CurlReply{200, "<R/>"};
-    Result<CurlReply> answer = found->second.front();
+    if (found == answers_.end()) return HttpReply{200, "<R/>"};
+    Result<HttpReply> answer = found->second.front();
     if (found->second.size() > 1) found->second.pop_front();
     return answer;
   }
 
-  std::map<std::string, std::deque<Result<CurlReply>>> answers_;
+  std::map<std::string, std::deque<Result<HttpReply>>> answers_;
 };
 
-CurlReply Refusal(const std::string& code, int status = 400) {
+HttpReply Refusal(const std::string& code, int status = 400) {
   return {status, "<Response><Errors><Error><Code>" + code +
                       "</Code><Message>words</Message></Error></Errors></Response>"};
 }
 
-CurlReply Machines(const std::vector<std::string>& ids, const std::string& state = "pending") {
+HttpReply Machines(const std::vector<std::string>& ids, const std::string& state = "pending") {
   std::string text = "<R><instancesSet>";
   for (const std::string& id : ids) {
     text += "<item><instanceId>" + id + "</instanceId><instanceState><name>" + state +
@@ -168,7 +168,7 @@ TEST_F(AwsProviderTest, ALostAnswerIsAskedForAgainWithTheSameToken) {
 }
 
 TEST_F(AwsProviderTest, ScarceMachinesAreSoughtInAllSubnetsThenInSmallerNumbers) {
-  const CurlReply none = Refusal("InsufficientInstanceCapacity", 500);
+  const HttpReply none = Refusal("InsufficientInstanceCapacity", 500);
   edge_.Say("RunInstances", {none, none, none, Machines({"i-1", "i-2"}), Machines({"i-3", "i-4"})});
   const auto outcome = provider_->Create(Request(4));
   ASSERT_TRUE(outcome.ok());
@@ -199,7 +199,7 @@ TEST_F(AwsProviderTest, AQuotaIsNotTriedInOtherSubnets) {
 }
 
 TEST_F(AwsProviderTest, OnDemandMachinesComeLastAndOnlyIfAllowed) {
-  const CurlReply none = Refusal("SpotMaxPriceTooLow");
+  const HttpReply none = Refusal("SpotMaxPriceTooLow");
   edge_.Say("RunInstances", {none, none, Machines({"i-1"})});
   CreateRequest request = Request(1);
   request.may_be_on_demand = true;
@@ -267,7 +267,7 @@ TEST_F(AwsProviderTest, CancelEndsAWaitingCall) {
 
 TEST_F(AwsProviderTest, AllPagesAreRead) {
   edge_.Say("DescribeInstances",
-            {CurlReply{200,
+            {HttpReply{200,
                        "<R><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId>"
                        "<instanceState><name>running</name></instanceState></item></instancesSet>"
                        "</item></reservationSet><nextToken>n</nextToken></R>"},

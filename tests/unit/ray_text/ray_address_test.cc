@@ -177,10 +177,10 @@ TEST(RayHeadersTest, TheFlagReplacesTheVariable) {
   const Environment environment = With({{"RAY_JOB_HEADERS", R"({"X-A": "env"})"}});
   const auto inherited = ResolveRayHeaders("", environment);
   ASSERT_TRUE(inherited.ok());
-  EXPECT_EQ(*inherited, (WebHeaders{{"X-A", "env"}}));
+  EXPECT_EQ(*inherited, (HttpHeaders{{"X-A", "env"}}));
   const auto given = ResolveRayHeaders(R"({"X-B": "1", "X-C": "2"})", environment);
   ASSERT_TRUE(given.ok());
-  EXPECT_EQ(*given, (WebHeaders{{"X-B", "1"}, {"X-C", "2"}}));
+  EXPECT_EQ(*given, (HttpHeaders{{"X-B", "1"}, {"X-C", "2"}}));
   EXPECT_TRUE(ResolveRayHeaders("", Environment())->empty());
 }
 

@@ -15,7 +15,7 @@ const RayQuestion kLater{.url = "http://h:8265", .attempt = "list nodes"};
 
 RayToken Token(std::string_view text) { return {Secret(text), "RAY_AUTH_TOKEN"}; }
 
-WebReply Reply(int status, std::string body, std::string type = "text/plain") {
+HttpReply Reply(int status, std::string body, std::string type = "text/plain") {
   return {.status = status, .body = std::move(body), .content_type = std::move(type)};
 }
 
@@ -42,7 +42,7 @@ TEST(RayErrorsTest, ARefusalSaysWhetherThereWasATokenAndWhereOneComesFrom) {
   ExpectError(
       none, ErrorCode::kRayDenied,
       {kFirst.url, "requires a token", "401", "Unauthorized", "hint: ", "~/.ray/auth_token"});
-  WebReply reply = Reply(403, "Forbidden: Invalid authentication token");
+  HttpReply reply = Reply(403, "Forbidden: Invalid authentication token");
   const Status withheld = RayRefusal(kFirst, reply, Token("geheim"));
   ExpectError(withheld, ErrorCode::kRayDenied, {"clear text", "--ray-address"});
   reply.has_had_secrets = true;
@@ -72,7 +72,7 @@ TEST(RayErrorsTest, EachKindOfAnswerHasItsCode) {
             ErrorCode::kRayFailed);
   EXPECT_EQ(RayRefusal(kLater, Reply(405, "'POST' method not allowed"), {}).code(),
             ErrorCode::kRayFailed);
-  WebReply redirect = Reply(302, "");
+  HttpReply redirect = Reply(302, "");
   redirect.location = "https://login.example.com/?ticket=geheim";
   const Status status = RayRefusal(kFirst, redirect, {});
   ExpectError(status, ErrorCode::kRayUnreachable,

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/web_client.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -10,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/http_client.h"
 #include "base/unix_socket.h"
 #include "tests/fakes/scripted_server.h"
 #include "tests/fakes/temp_directory.h"
@@ -19,11 +18,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class WebClientTest : public testing::Test {
+class HttpRequestTest : public testing::Test {
  protected:
-  WebClientTest() { ::signal(SIGPIPE, SIG_IGN); }
+  HttpRequestTest() { ::signal(SIGPIPE, SIG_IGN); }
 
-  static WebClientOptions To(const ScriptedServer& server, Duration timeout = 60s) {
+  static HttpClientOptions To(const ScriptedServer& server, Duration timeout = 60s) {
     return {.host = "127.0.0.1",
             .port = server.port(),
             .headers = {{"User-Agent", "hvdray/1"}, {"X-Team", "vision"}},
@@ -31,11 +30,11 @@ class WebClientTest : public testing::Test {
   }
 };
 
-TEST_F(WebClientTest, ARequestHasOurHeadersAndItsBody) {
+TEST_F(HttpRequestTest, ARequestHasOurHeadersAndItsBody) {
   ScriptedServer server({{.answers = {ScriptedServer::Answer(201, "done")}}});
-  WebClient client(To(server));
-  const auto reply =
-      client.Send({.method = "PUT", .path = "/p?q=%20", .body = "bytes", .content_type = "a/b"});
+  HttpClient client(To(server));
+  const auto reply = client.Send(
+      {.method = "PUT", .path = "/p?q=%20", .body = "bytes", .headers = {{"Content-Type", "a/b"}}});
   ASSERT_TRUE(reply.ok()) << reply.status().ToString();
   EXPECT_EQ(reply->status, 201);
   EXPECT_EQ(reply->body, "done");
@@ -49,39 +48,39 @@ TEST_F(WebClientTest, ARequestHasOurHeadersAndItsBody) {
   EXPECT_TRUE(request.ends_with("\r\n\r\nbytes"));
 }
 
-TEST_F(WebClientTest, ALargeBodyArrivesWhole) {
+TEST_F(HttpRequestTest, ALargeBodyArrivesWhole) {
   std::string body(size_t{20} << 20, 'a');
   for (size_t i = 0; i < body.size(); i += 997) body[i] = static_cast<char>(i);
   ScriptedServer server({{.answers = {ScriptedServer::Answer(200, "")}}});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   ASSERT_TRUE(client.Send({.method = "PUT", .path = "/", .body = body}).ok());
   EXPECT_TRUE(server.Stop().at(0).ends_with(body));
 }
 
-TEST_F(WebClientTest, AConnectionIsKeptAndMadeAnewWhenTheServerClosedIt) {
+TEST_F(HttpRequestTest, AConnectionIsKeptAndMadeAnewWhenTheServerClosedIt) {
   const std::string answer = ScriptedServer::Answer(200, "x");
   ScriptedServer server({{.answers = {answer, answer}}, {.answers = {answer}}});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(client.Send({.method = "GET", .path = "/"}).ok()) << i;
   }
   EXPECT_EQ(server.Stop().size(), 3U);
 }
 
-TEST_F(WebClientTest, APostIsNeverSentTwice) {
+TEST_F(HttpRequestTest, APostIsNeverSentTwice) {
   const std::string answer = ScriptedServer::Answer(200, "x");
   ScriptedServer server({{.answers = {answer, ""}}, {.answers = {""}}, {.answers = {answer}}});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   ASSERT_TRUE(client.Send({.method = "GET", .path = "/"}).ok());
   const auto post = client.Send({.method = "POST", .path = "/", .body = "x"});
   EXPECT_EQ(post.status().code(), ErrorCode::kProtocolError);
   EXPECT_EQ(server.Stop().size(), 2U);
 }
 
-TEST_F(WebClientTest, PiecesComeAsTheyAreSentUntilEnough) {
+TEST_F(HttpRequestTest, PiecesComeAsTheyAreSentUntilEnough) {
   ScriptedServer server({{.answers = {ScriptedServer::Pieces("one") + ScriptedServer::Chunk("two")},
                           .is_held = true}});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   std::string taken;
   const auto reply = client.Stream("/log", [&](ByteView piece) {
     taken += piece;
@@ -92,18 +91,18 @@ TEST_F(WebClientTest, PiecesComeAsTheyAreSentUntilEnough) {
   EXPECT_EQ(taken, "onetwo");
 }
 
-TEST_F(WebClientTest, AStreamThatEndsIsToldFromOneThatIsCut) {
+TEST_F(HttpRequestTest, AStreamThatEndsIsToldFromOneThatIsCut) {
   ScriptedServer server({{.answers = {ScriptedServer::Pieces("one") + "0\r\n\r\n"}},
                          {.answers = {ScriptedServer::Pieces("one")}}});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   const auto take = [](ByteView) { return true; };
   EXPECT_TRUE(client.Stream("/", take).ok());
   EXPECT_EQ(client.Stream("/", take).status().code(), ErrorCode::kProtocolError);
 }
 
-TEST_F(WebClientTest, AnErrorInsteadOfAStreamIsKeptAsABody) {
+TEST_F(HttpRequestTest, AnErrorInsteadOfAStreamIsKeptAsABody) {
   ScriptedServer server({{.answers = {ScriptedServer::Answer(500, "no such file")}}});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   const auto reply = client.Stream("/", [](ByteView) -> bool {
     ADD_FAILURE() << "an error is no piece";
     return false;
@@ -113,12 +112,12 @@ TEST_F(WebClientTest, AnErrorInsteadOfAStreamIsKeptAsABody) {
   EXPECT_EQ(reply->body, "no such file");
 }
 
-TEST_F(WebClientTest, AFileWhoseRestDoesNotComeIsGivenUp) {
+TEST_F(HttpRequestTest, AFileWhoseRestDoesNotComeIsGivenUp) {
   ScriptedServer server({{.answers = {ScriptedServer::Pieces("one") + ScriptedServer::Chunk("two")},
                           .is_held = true}});
-  WebClientOptions options = To(server);
+  HttpClientOptions options = To(server);
   options.timeout = std::chrono::milliseconds(500);
-  WebClient client(std::move(options));
+  HttpClient client(std::move(options));
   std::string taken;
   const auto reply = client.Fetch("/", [&](ByteView piece) {
     taken += piece;
@@ -130,9 +129,9 @@ TEST_F(WebClientTest, AFileWhoseRestDoesNotComeIsGivenUp) {
   EXPECT_EQ(taken, "onetwo");
 }
 
-TEST_F(WebClientTest, CancelEndsAStreamThatIsSilent) {
+TEST_F(HttpRequestTest, CancelEndsAStreamThatIsSilent) {
   ScriptedServer server({{.answers = {ScriptedServer::Pieces("one")}, .is_held = true}});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   std::promise<void> began;
   std::thread canceller([&] {
     began.get_future().wait();
@@ -147,23 +146,23 @@ TEST_F(WebClientTest, CancelEndsAStreamThatIsSilent) {
   EXPECT_EQ(client.Send({.method = "GET", .path = "/"}).status().code(), ErrorCode::kCancelled);
 }
 
-TEST_F(WebClientTest, TheLimitHoldsForTheWholeAnswer) {
+TEST_F(HttpRequestTest, TheLimitHoldsForTheWholeAnswer) {
   ScriptedServer server(
       {{.answers = {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"}, .is_held = true}});
-  WebClient client(To(server, 50ms));
+  HttpClient client(To(server, 50ms));
   const auto reply = client.Send({.method = "GET", .path = "/"});
   EXPECT_EQ(reply.status().code(), ErrorCode::kDeadlineExceeded) << reply.status().ToString();
 }
 
-TEST_F(WebClientTest, WhatCouldSmuggleARequestInIsRefused) {
+TEST_F(HttpRequestTest, WhatCouldSmuggleARequestInIsRefused) {
   ScriptedServer server({});
-  WebClient client(To(server));
+  HttpClient client(To(server));
   for (const char* path : {"", "x", "/a b", "/a\r\nX: y"}) {
     EXPECT_EQ(client.Send({.method = "GET", .path = path}).status().code(), ErrorCode::kUsage);
   }
-  WebClientOptions options = To(server);
+  HttpClientOptions options = To(server);
   options.headers.emplace_back("X", "a\r\nY: geheim");
-  WebClient other(options);
+  HttpClient other(options);
   const Status status = other.Send({.method = "GET", .path = "/"}).status();
   EXPECT_EQ(status.code(), ErrorCode::kUsage);
   EXPECT_EQ(status.ToString().find("geheim"), std::string::npos);
@@ -171,41 +170,41 @@ TEST_F(WebClientTest, WhatCouldSmuggleARequestInIsRefused) {
 
 constexpr uid_t kNobody = 65534;
 
-TEST_F(WebClientTest, SecretsGoToAServerOfOurs) {
+TEST_F(HttpRequestTest, SecretsGoToAServerOfOurs) {
   ScriptedServer server({{.answers = {ScriptedServer::Answer(200, "")}}});
-  WebClientOptions options = To(server);
+  HttpClientOptions options = To(server);
   options.secrets = {{"Authorization", "Bearer geheim"}};
-  const auto reply = WebClient(options).Send({.method = "GET", .path = "/"});
+  const auto reply = HttpClient(options).Send({.method = "GET", .path = "/"});
   ASSERT_TRUE(reply.ok()) << reply.status().ToString();
   EXPECT_TRUE(reply->has_had_secrets);
   EXPECT_NE(server.Stop().at(0).find("Authorization: Bearer geheim\r\n"), std::string::npos);
 }
 
-TEST_F(WebClientTest, AServerOfAnotherUserGetsNoSecretAndNoBody) {
+TEST_F(HttpRequestTest, AServerOfAnotherUserGetsNoSecretAndNoBody) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give sockets away";
   const std::string answer = ScriptedServer::Answer(200, "");
   ScriptedServer server({{}, {.answers = {answer, answer}}, {}, {.answers = {answer}}});
   server.GiveTo(kNobody);
-  WebClientOptions options = To(server);
+  HttpClientOptions options = To(server);
   options.secrets = {{"Authorization", "Bearer geheim"}};
-  const auto refused = WebClient(options).Send({.method = "GET", .path = "/with-secret"});
+  const auto refused = HttpClient(options).Send({.method = "GET", .path = "/with-secret"});
   EXPECT_EQ(refused.status().code(), ErrorCode::kAuthenticationFailed);
   EXPECT_NE(refused.status().message().find("65534"), std::string::npos);
 
-  WebClient plain(To(server));
+  HttpClient plain(To(server));
   EXPECT_TRUE(plain.Send({.method = "GET", .path = "/question"}).ok());
   const auto package = plain.Send({.method = "PUT", .path = "/package", .body = "key"});
   EXPECT_EQ(package.status().code(), ErrorCode::kAuthenticationFailed);
 
-  options.is_peer_checked = false;
-  EXPECT_TRUE(WebClient(options).Send({.method = "PUT", .path = "/x", .body = "key"}).ok());
+  options.local_peer = HttpLocalPeer::kAny;
+  EXPECT_TRUE(HttpClient(options).Send({.method = "PUT", .path = "/x", .body = "key"}).ok());
   const auto& requests = server.Stop();
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_TRUE(requests[0].starts_with("GET /question "));
   EXPECT_NE(requests[1].find("geheim"), std::string::npos);
 }
 
-TEST_F(WebClientTest, AUnixSocketLeadsToTheServer) {
+TEST_F(HttpRequestTest, AUnixSocketLeadsToTheServer) {
   TempDirectory directory;
   const std::string path = directory.path() + "/socket";
   const auto address = UnixAddress(path);
@@ -226,10 +225,10 @@ TEST_F(WebClientTest, AUnixSocketLeadsToTheServer) {
     const std::string answer = ScriptedServer::Answer(200, "through");
     (void)!::send(peer.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   });
-  WebClient client({.host = "127.0.0.1",
-                    .port = 8265,
-                    .socket_path = path,
-                    .secrets = {{"Authorization", "Bearer geheim"}}});
+  HttpClient client({.host = "127.0.0.1",
+                     .port = 8265,
+                     .socket_path = path,
+                     .secrets = {{"Authorization", "Bearer geheim"}}});
   const auto reply = client.Send({.method = "GET", .path = "/"});
   ::shutdown(listener.get(), SHUT_RDWR);
   serving.join();
