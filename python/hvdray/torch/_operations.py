@@ -44,25 +44,15 @@ def op_of(op: Optional[int], average: Optional[bool]) -> int:
     return Average if average else Sum
 
 
-def _check_adasum(op: int, process_set: ProcessSet) -> None:
-    if op == Adasum and process_set is not global_process_set:
-        raise NotImplementedError("Adasum does not support non-global process sets yet.")
-
-
-def _allreduce(
-    tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], op: int, prescale: float, postscale: float,
-    process_set: ProcessSet,
-) -> Handle:
-    _check_adasum(op, process_set)
-    return begin_allreduce(tensor, output, name, op, prescale, postscale, process_set)
-
-
 def _reduce(
     kind: str, name: Optional[str], pairs: Sequence[Pair], op: int, prescale: float, postscale: float,
     process_set: ProcessSet,
 ) -> Handle:
-    _check_adasum(op, process_set)
-    number = _library.ALLREDUCE if kind.endswith("allreduce") else _library.REDUCESCATTER
+    if op == Adasum and process_set is not global_process_set:
+        raise NotImplementedError("Adasum does not support non-global process sets yet.")
+    if kind == "allreduce":
+        return begin_allreduce(*pairs[0], name, op, prescale, postscale, process_set)
+    number = _library.ALLREDUCE if kind == "grouped_allreduce" else _library.REDUCESCATTER
     return begin(number, name_of(kind, name), pairs, process_set, kind.startswith("grouped"), op=op_number(op),
                  prescale=prescale, postscale=postscale)
 
@@ -77,14 +67,16 @@ def allreduce_async(
     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
 ) -> Handle:
     """Reduces the ranks' tensors of one shape and type; every rank gets the result. Average is the default."""
-    return _allreduce(tensor, _like(tensor), name, op_of(op, average), prescale_factor, postscale_factor, process_set)
+    pairs = [(tensor, _like(tensor))]
+    return _reduce("allreduce", name, pairs, op_of(op, average), prescale_factor, postscale_factor, process_set)
 
 
 def allreduce_async_(
     tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    return _allreduce(tensor, tensor, name, op_of(op, average), prescale_factor, postscale_factor, process_set)
+    pairs = [(tensor, tensor)]
+    return _reduce("allreduce", name, pairs, op_of(op, average), prescale_factor, postscale_factor, process_set)
 
 
 def allreduce_(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
