@@ -158,7 +158,6 @@ bool OutputPump::ReadOnce(int rank, Rank& state, size_t index) {
     return true;
   }
   const auto count = static_cast<size_t>(n);
-  bytes_read_ += count;
   size_t& looked_for = state.LookedFor(index);
   const bool is_last = looked_for > 0 && count >= looked_for;
   looked_for -= std::min(looked_for, count);

@@ -50,8 +50,6 @@ class OutputPump {
   bool HasEnded() const { return open_count_ == 0; }
   /// A stream waits for credit or for the link, so its silence does not mean that it is idle.
   bool IsHeldBack() const;
-  /// Bytes read so far, to detect progress.
-  uint64_t bytes_read() const { return bytes_read_; }
 
  private:
   static constexpr size_t kChannel = 2;  // its index, after stdout and stderr
@@ -88,7 +86,6 @@ class OutputPump {
   const std::function<void()> on_progress_;
   std::map<int, Rank> ranks_;
   size_t open_count_ = 0;
-  uint64_t bytes_read_ = 0;
   bool is_discarding_ = false;
   bool is_forced_ = false;
 };

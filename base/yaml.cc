@@ -13,7 +13,6 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "base/fd.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -638,11 +637,6 @@ Result<YamlNode> ParseYaml(std::string_view text, std::string file_name,
   } catch (const std::exception& error) {
     return Refused(*file, Place{}, fmt::format("not readable as YAML: {}", error.what()));
   }
-}
-
-Result<YamlNode> LoadYaml(const std::string& path) {
-  HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxYamlBytes));
-  return ParseYaml(text, path);
 }
 
 }  // namespace hvdray

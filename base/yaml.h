@@ -92,9 +92,6 @@ struct YamlNode::Entry {
 Result<YamlNode> ParseYaml(std::string_view text, std::string file_name,
                            std::vector<std::string>* warnings = nullptr);
 
-/// Reads and parses a file. Errors: kFileUnreadable, and those of ParseYaml().
-Result<YamlNode> LoadYaml(const std::string& path);
-
 }  // namespace hvdray
 
 #endif  // HVDRAY_BASE_YAML_H_

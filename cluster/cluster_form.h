@@ -25,9 +25,6 @@ struct ClusterOverrides {
 /// Of Ray, for all of its clouds.
 inline constexpr int64_t kDefaultMaxWorkers = 2;
 
-/// The type that a local cluster's nodes have in Ray.
-inline constexpr std::string_view kLocalNodeType = "local.cluster.node";
-
 /// `root` with `overrides` and without keys of older Ray versions. Ray refuses those; hvdray
 /// translates them: `head_node` and `worker_nodes` become the types ray-legacy-head-node-type and
 /// ray-legacy-worker-node-type, as in Ray's own translation; initial_workers raises min_workers;

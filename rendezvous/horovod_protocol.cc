@@ -115,14 +115,6 @@ ParsedKvRequest ParseKvRequest(std::string_view method, std::string_view target,
   return parsed;
 }
 
-std::optional<SlotName> SplitSlot(std::string_view slot) {
-  const size_t colon = slot.find(':');
-  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
-  const std::optional<uint32_t> local_rank = CanonicalNumber(slot.substr(colon + 1));
-  if (!local_rank) return std::nullopt;
-  return SlotName{slot.substr(0, colon), *local_rank};
-}
-
 std::string JoinSlot(std::string_view host, int local_rank) {
   return fmt::format("{}:{}", host, local_rank);
 }

@@ -68,14 +68,7 @@ KeyKind KindOfKey(std::string_view key);
 /// The r of a kNumber or kRankName key; nullopt for other keys.
 std::optional<uint32_t> NumberOfKey(std::string_view key);
 
-/// A slot's name, "host:local_rank", in two parts; `host` points into the text.
-struct SlotName {
-  std::string_view host;
-  uint32_t local_rank = 0;
-};
-/// nullopt unless the text has exactly one ':', after a host and before a canonical decimal.
-std::optional<SlotName> SplitSlot(std::string_view slot);
-/// The reverse of SplitSlot().
+/// A slot's name, "host:local_rank".
 std::string JoinSlot(std::string_view host, int local_rank);
 
 /// The scope of the init barrier: the first in hvd.init(); no member gets past it before all have

@@ -269,12 +269,6 @@ Result<bool> DashboardClient::StopJob(const std::string& id) {
       [](ByteView body) { return ParseRayFlag(body, "stopped"); });
 }
 
-Result<bool> DashboardClient::DeleteJob(const std::string& id) {
-  return impl_->AskAndRead(fmt::format("delete job {}", id),
-                           {.method = "DELETE", .path = "/api/jobs/" + Escaped(id)},
-                           [](ByteView body) { return ParseRayFlag(body, "deleted"); });
-}
-
 Status DashboardClient::StreamLog(const std::string& node_id, const std::string& file_name,
                                   const std::function<bool(ByteView piece)>& take) {
   return impl_->Stream(fmt::format("follow {}", file_name), LogPath("stream", node_id, file_name),

@@ -78,8 +78,6 @@ class DashboardClient {
   Result<std::vector<RayJob>> ListJobs();
   /// false: the job had ended. true is no promise: Ray does not stop a pending job.
   Result<bool> StopJob(const std::string& id);
-  /// Deletes an ended job; false: Ray didn't.
-  Result<bool> DeleteJob(const std::string& id);
 
   /// The files in a node's log directory, by name.
   Result<std::vector<std::string>> LogNames(const std::string& node_id);

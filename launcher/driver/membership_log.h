@@ -20,7 +20,6 @@ class MembershipLog {
   void NoteCause(const std::string& host) { first_host_ = host; }
   /// The gang stands still from now on; later calls change nothing.
   void NoteStandstill(TimePoint now);
-  bool has_reasons() const { return !reasons_.empty(); }
   /// "a: rank 3 on host a was killed by SIGKILL (signal 9)": the first reason, with its host.
   std::string FirstReason() const;
   /// Fills in reasons and standstill; adds hosts whose workers were replaced (change 0). Clears the

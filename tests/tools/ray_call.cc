@@ -56,7 +56,6 @@ Status Call(RayAccess access, const std::string& verb, const std::vector<std::st
     return client.PutPackage(words[0], bytes);
   }
   if (verb == "stop") return PrintFlag(client.StopJob(words.at(0)));
-  if (verb == "delete") return PrintFlag(client.DeleteJob(words.at(0)));
   if (verb == "read") {
     return client.ReadLog(words.at(0), words.at(1),
                           [](ByteView piece) { return WriteAll(1, piece).ok(); });

@@ -112,17 +112,5 @@ TEST(HorovodProtocolTest, NumbersAreCanonicalDecimals) {
   EXPECT_EQ(KindOfKey("rank_12"), KeyKind::kRankName);
 }
 
-TEST(HorovodProtocolTest, ASlotIsAHostAndALocalRank) {
-  const auto slot = SplitSlot("node-7.example:12");
-  ASSERT_TRUE(slot);
-  EXPECT_EQ(slot->host, "node-7.example");
-  EXPECT_EQ(slot->local_rank, 12u);
-  EXPECT_EQ(JoinSlot("node-7.example", 12), "node-7.example:12");
-  for (const char* text : {"", ":", "node", "node:", ":1", "node:x", "node:-1", "node:01",
-                           "fe80::1:0", "a:1:2", "node: 1"}) {
-    EXPECT_FALSE(SplitSlot(text)) << text;
-  }
-}
-
 }  // namespace
 }  // namespace hvdray

@@ -4,11 +4,8 @@
 // tests/unit/cluster), and YAML that yaml-cpp itself gets wrong.
 #include "base/yaml.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <limits>
 #include <random>
 #include <string>
@@ -235,21 +232,6 @@ TEST(YamlParseTest, MergeKeysFillInWhatIsNotSaid) {
   EXPECT_EQ(Shape(Parsed("'<<': {a: 1}\n")), "{<<: {a: 1}}") << "quoted, it is a key as any other";
   ExpectFaulty("<<: 3\n", "f.yaml:1:5");
   ExpectFaulty("<<: [{a: 1}, 2]\n", "f.yaml:1:5");
-}
-
-TEST(YamlParseTest, LoadReadsAFileAndSaysWhyItCannot) {
-  char path[] = "/tmp/hvdray_yaml_XXXXXX";
-  const int fd = ::mkstemp(path);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(::write(fd, "np: [\n", 6), 6);
-  ::close(fd);
-  const Result<YamlNode> broken = LoadYaml(path);
-  ASSERT_FALSE(broken.ok());
-  EXPECT_TRUE(NamesOrigin(broken.status().message(), std::string(path) + ":2:1"));
-  ::unlink(path);
-  EXPECT_EQ(LoadYaml(path).status().code(), ErrorCode::kFileUnreadable);
-  EXPECT_EQ(LoadYaml("/").status().code(), ErrorCode::kFileUnreadable);
-  EXPECT_EQ(LoadYaml("/dev/zero").status().code(), ErrorCode::kFileUnreadable);
 }
 
 /// The value of the one key in "v: <text>".
