@@ -36,8 +36,6 @@ std::optional<int> WaitForSignal(Loop& loop, int broken_fd) {
     code = 128 + signo;
     loop.Stop();
   };
-  handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
-  handlers.on_resume = [] {};
   const UserSignals signals(loop, std::move(handlers));
   Watch broken;
   if (broken_fd >= 0) {

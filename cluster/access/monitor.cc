@@ -108,11 +108,8 @@ class Monitor {
         look_(std::move(look)),
         screen_(screen),
         interval_(interval) {
-    SignalHandlers handlers;
-    handlers.on_stop = [this](int signo) { End(128 + signo); };
-    handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
-    handlers.on_resume = [] {};
-    signals_ = std::make_unique<UserSignals>(loop, std::move(handlers));
+    signals_ = std::make_unique<UserSignals>(
+        loop, SignalHandlers{.on_stop = [this](int signo) { End(128 + signo); }});
   }
 
   int Run() {

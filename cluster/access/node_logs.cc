@@ -87,8 +87,6 @@ Result<int> Follow(RayAccess ray, const std::string& node_id, const std::string&
     follower->Cancel();
     loop->Stop();
   };
-  handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
-  handlers.on_resume = [] {};
   const UserSignals signals(*loop, std::move(handlers));
   BlockingPool pool(*loop, /*max_threads=*/1);
   auto printed = std::make_shared<int>(0);  // set by the thread that follows, read after it

@@ -54,8 +54,6 @@ Status CloudWork::Run(std::function<Status(Cloud&)> job) {
     cloud_->provider->Cancel();
     EndTerminalQuestions();
   };
-  handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
-  handlers.on_resume = [] {};
   const UserSignals signals(*loop, std::move(handlers));
   pool.Run<Status>([cloud = cloud_, job = std::move(job)] { return job(*cloud); },
                    [&](Status status) {

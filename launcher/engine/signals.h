@@ -16,8 +16,10 @@ struct SignalHandlers {
   /// SIGINT, SIGTERM, SIGQUIT or SIGHUP; a copy that follows at once is none (SignalCopies).
   std::function<void(int signo)> on_stop;
   /// ^Z: tells the agents, then calls `stop_now`, which stops this process until SIGCONT.
-  std::function<void(std::function<void()> stop_now)> on_pause;
-  std::function<void()> on_resume;
+  std::function<void(std::function<void()> stop_now)> on_pause = [](const auto& stop_now) {
+    stop_now();
+  };
+  std::function<void()> on_resume = [] {};
   /// SIGUSR1 or SIGUSR2. Empty: these keep their default effect.
   std::function<void(int signo)> on_forward;
 };

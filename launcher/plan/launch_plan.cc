@@ -119,11 +119,6 @@ Status Place(LaunchPlan& plan) {
   return {};
 }
 
-void PlaceElastic(LaunchPlan& plan) {
-  if (!plan.spec.may_learn_hosts()) plan.hosts = *plan.spec.hosts;
-  FindWays(plan);
-}
-
 Status CheckExec(const LaunchPlan& plan) {
   rlimit stack{};
   ::getrlimit(RLIMIT_STACK, &stack);
@@ -132,6 +127,16 @@ Status CheckExec(const LaunchPlan& plan) {
                          stack.rlim_cur);
 }
 
+namespace {
+
+/// Before the host source of an elastic job has reported: the spread and, if spec.hosts is all that
+/// it can ever learn, the hosts and whether they are remote. No ranks. Looks up names.
+void PlaceElastic(LaunchPlan& plan) {
+  if (!plan.spec.may_learn_hosts()) plan.hosts = *plan.spec.hosts;
+  FindWays(plan);
+}
+
+/// --cwd must be usable, if a worker runs here. Errors: kUsage.
 Status CheckDirectoryHere(const LaunchPlan& plan) {
   const Setting<std::string>& directory = plan.spec.working_directory;
   const bool is_any_here =
@@ -144,8 +149,6 @@ Status CheckDirectoryHere(const LaunchPlan& plan) {
                       ::strerror(error)),
           "create that directory, or omit --cwd: they start where hvdray does"};
 }
-
-namespace {
 
 // Lists the directories of --sync before dialling any host.
 Status PlanCopies(LaunchPlan& plan, std::string_view command) {

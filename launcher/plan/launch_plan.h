@@ -27,10 +27,6 @@ Status CheckOptionsOfRun(const JobSpec& spec);
 /// AssignRanks().
 Status Place(LaunchPlan& plan);
 
-/// Of an elastic job, before its host source has reported: fills in the spread and, if spec.hosts
-/// is all it can ever learn, the hosts and whether they are remote. No ranks. Looks up names.
-void PlaceElastic(LaunchPlan& plan);
-
 /// The command and environment must be small enough for execve. Errors: kEnvironmentTooLarge.
 Status CheckExec(const LaunchPlan& plan);
 
@@ -38,9 +34,6 @@ Status CheckExec(const LaunchPlan& plan);
 /// before anything is started. `command`: "hvdray run", for warnings. `is_shown`: the plan is only
 /// printed, from the hosts of the moment.
 Status MakePlan(LaunchPlan& plan, std::string_view command, bool is_shown);
-
-/// --cwd must be usable, if a worker runs here. Errors: kUsage.
-Status CheckDirectoryHere(const LaunchPlan& plan);
 
 }  // namespace hvdray
 

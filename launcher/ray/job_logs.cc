@@ -51,11 +51,8 @@ class JobLogFollower {
         access_(std::move(access)),
         client_(std::make_shared<DashboardClient>(access_.Copy())),
         job_(std::move(job)) {
-    SignalHandlers handlers;
-    handlers.on_stop = [this](int signo) { End(128 + signo); };
-    handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
-    handlers.on_resume = [] {};
-    signals_ = std::make_unique<UserSignals>(loop, std::move(handlers));
+    signals_ = std::make_unique<UserSignals>(
+        loop, SignalHandlers{.on_stop = [this](int signo) { End(128 + signo); }});
   }
 
   Result<int> Run() {

@@ -33,11 +33,8 @@ class Stopper {
         pool_(loop, kAnswerPatience),
         client_(std::make_shared<DashboardClient>(std::move(access))),
         plan_(std::move(plan)) {
-    SignalHandlers handlers;
-    handlers.on_stop = [this](int signo) { OnSignal(signo); };
-    handlers.on_pause = [](const std::function<void()>& stop_now) { stop_now(); };
-    handlers.on_resume = [] {};
-    signals_ = std::make_unique<UserSignals>(loop, std::move(handlers));
+    signals_ = std::make_unique<UserSignals>(
+        loop, SignalHandlers{.on_stop = [this](int signo) { OnSignal(signo); }});
   }
 
   Result<int> Run() {
