@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "launcher/driver/cause.h"
@@ -23,15 +22,8 @@ bool IsSameMembership(HostPlan a, HostPlan b) {
 
 // Most of a leaving host's notice is for leaving with the next generation, which loses no step.
 constexpr int kLeavesPerGrace = 6;
-constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as in GangPolicy
 constexpr size_t kMostDiscoveryFailures = 10;
 constexpr std::string_view kWhileConnecting = " while the gang was connecting";
-
-// Horovod's workers abort when a peer dies during their init barrier (std::terminate; 134 is a
-// shell's report of it). docs/elastic.md, "The model".
-bool IsAbort(const wire::ExitStatus& status) {
-  return status.signal == SIGABRT || (status.signal == 0 && status.exit_code == 128 + SIGABRT);
-}
 
 // Lines that print it begin with the host already.
 std::string ReasonOf(const Status& why, const std::string& host) {
@@ -39,9 +31,13 @@ std::string ReasonOf(const Status& why, const std::string& host) {
   return why.message().starts_with(prefix) ? why.message().substr(prefix.size()) : why.message();
 }
 
-// The rest of hvd.init() once all are connected: two small collectives that leave no trace here. A
-// loss within them ends the others like an earlier one.
-constexpr Duration kRestOfInit = std::chrono::seconds(1);
+// A gang's workers never meet, and all are stopped after a loss.
+ElasticPolicy Settled(ElasticPolicy policy) {
+  const bool is_gang = policy.mode == ElasticMode::kGang;
+  policy.repairs_barriers = policy.repairs_barriers && !is_gang;
+  policy.breaks_connections = policy.breaks_connections && !is_gang;
+  return policy;
+}
 
 }  // namespace
 
@@ -50,7 +46,7 @@ ElasticDriver::ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoi
     : JobDriver(
           {.grace = policy.grace, .timeout = policy.timeout, .stop_margin = policy.stop_margin},
           ElasticState::kGathering, now, on_change),
-      policy_(policy),
+      policy_(Settled(policy)),
       registry_(policy.cooldown, jitter_seed),
       roster_(std::move(on_change), policy.first_worker),
       grace_(policy.grace) {
@@ -75,8 +71,8 @@ std::optional<TimePoint> ElasticDriver::NextDeadline() const {
   add(approach_.next_notice);
   add(approach_.grow_at);
   add(approach_.straggler_deadline);
-  add(round_.meet_by);
-  add(round_.moment_by);
+  add(round_.barrier.limit());
+  add(round_.blame.moment_by());
   if (!approach_.limits.empty()) add(approach_.limits.begin()->first);
   for (const auto& [host, when] : approach_.clear_at) add(when);
   return next;
@@ -88,7 +84,7 @@ ElasticSnapshot ElasticDriver::Snapshot() const {
           .size = static_cast<int>(round_.members.size()),
           .counts = roster_.counts(),
           .slots_found = registry_.CountSlots(),
-          .resets = IsGang() ? restarts_ : resets_,
+          .resets = restarts(),
           .stale_events = stale_events_};
 }
 
@@ -165,12 +161,12 @@ void ElasticDriver::On(const event::WorkerArrived& e) { Count(roster_.MarkArrive
 
 void ElasticDriver::On(const event::RankAsked& e) {
   Count(roster_.MarkParked(e.worker));
-  NoteThrough();
+  round_.barrier.NoteThrough(now_);
 }
 
 void ElasticDriver::On(const event::AddressesRegistered& e) {
   Count(roster_.MarkRegistered(e.worker));
-  NoteThrough();
+  round_.barrier.NoteThrough(now_);
   // If a notice is pending for this worker, send it at once.
   const bool is_rank_0 = !round_.members.empty() && round_.members.front() == e.worker;
   if (approach_.next_notice && is_rank_0) approach_.next_notice = now_;
@@ -282,9 +278,12 @@ void ElasticDriver::ExpireProcesses() {
     approach_.clear_at.erase(due);
     ClearLeavingHost(host);
   }
-  if (round_.meet_by && now_ >= *round_.meet_by) ExpireBarrier();
-  if (round_.moment_by && now_ >= *round_.moment_by) ExpireMoment();
-  if (approach_.straggler_deadline && now_ >= *approach_.straggler_deadline) {
+  const auto is_due = [this](const std::optional<TimePoint>& limit) {
+    return limit && now_ >= *limit;
+  };
+  if (is_due(round_.barrier.limit())) ExpireBarrier();
+  if (is_due(round_.blame.moment_by())) ExpireMoment();
+  if (is_due(approach_.straggler_deadline)) {
     approach_.straggler_deadline.reset();
     StopStragglers();
   }
@@ -379,16 +378,15 @@ void ElasticDriver::AdvanceTraining() {
   if (counts.parked > 0 || is_over) return BeginMeeting();
   const bool has_changed = Retarget();
   if (!has_changed && state() == ElasticState::kRunning && round_.done == 0) return;
-  std::optional<Next>& next = approach_.next;
   const bool is_back = approach_.target == round_.plan;
-  if (next && (is_back || !Holds(next->plan, registry_))) next.reset();
+  if (is_back || !Holds(next_.plan(), registry_)) next_.DropPlan();
   // When one member ends, the others are about to end, too: call no one.
-  if (round_.done > 0 || (is_back && !next)) return AbandonJoin();
+  if (round_.done > 0 || is_back) return AbandonJoin();
   const bool is_warm = policy_.join == JoinMode::kWarm && !approach_.is_urgent;
   const bool is_enough = SizeOf(approach_.target) >= policy_.min_np;
   if (is_warm && is_enough) {
-    if (!next) Prepare(approach_.target);
-    if (has_changed) Staff();
+    if (!next_.has_plan()) next_.Prepare(approach_.target, registry_);
+    if (has_changed) StartMissingWorkers();
     if (!IsNextMet()) {
       SetBell(false);
       return Enter(ElasticState::kJoining);
@@ -399,22 +397,15 @@ void ElasticDriver::AdvanceTraining() {
 }
 
 void ElasticDriver::AbandonJoin() {
-  approach_.next.reset();
   SetBell(false);
-  std::vector<WorkerId> abandoned;
-  for (const WorkerId worker : std::exchange(approach_.newcomers, {})) {
-    const Process* process = roster_.Living(worker);
-    const bool is_let_in = process == nullptr || process->role != WorkerRoster::Role::kNewcomer;
-    if (!is_let_in) abandoned.push_back(worker);
-  }
-  StopWorkers(abandoned, Duration::zero());
+  StopWorkers(next_.Abandon(roster_), Duration::zero());
   Enter(ElasticState::kRunning);
 }
 
 void ElasticDriver::BeginMeeting() {
   log_.NoteStandstill(now_);
   SetBell(false);
-  round_.meet_by.reset();
+  round_.barrier.GiveUp();
   Enter(ElasticState::kMeeting);
   if (policy_.straggler_timeout > Duration::zero()) {
     approach_.straggler_deadline = now_ + policy_.straggler_timeout;
@@ -424,7 +415,7 @@ void ElasticDriver::BeginMeeting() {
 // Publishes only once every old process is parked or reaped: a stale worker could otherwise take a
 // rank of the new generation.
 void ElasticDriver::CloseRound() {
-  if (!round_.is_open && CanBeginAgain()) return BeginAgain();
+  if (!round_.barrier.is_open() && CanBeginAgain()) return BeginAgain();
   if (IsBarrierLost()) return EndByLostBarrier();
   const WorkerRoster::Counts& counts = roster_.counts();
   if (counts.unsettled > 0) {
@@ -437,10 +428,10 @@ void ElasticDriver::CloseRound() {
     if (CanBeginAgain()) {
       Retarget();
       // A failure on the last hosts ends the job with its exit code; no other host is awaited.
-      if (!round_.first_failure || HasSlotsInSight(policy_.min_np)) return BeginAgain();
+      if (!round_.blame.first_failure() || HasSlotsInSight(policy_.min_np)) return BeginAgain();
     }
     ChooseCulprit();
-    Cause cause = LossCause(round_.first_failure, log_.FirstReason(), 0);
+    Cause cause = LossCause(round_.blame.first_failure(), log_.FirstReason(), 0);
     return EndBy(round_.fell_apart ? WhileConnecting(std::move(cause)) : std::move(cause));
   }
   if (round_.has_failures && policy_.reset_limit && resets_ >= *policy_.reset_limit) {
@@ -452,92 +443,52 @@ void ElasticDriver::CloseRound() {
 // Called once all living members wait for a rank.
 void ElasticDriver::Regroup() {
   const bool has_changed = Retarget();
-  std::optional<Next>& next = approach_.next;
   // Rank 0 broadcasts the state, so it must have it.
   const auto has_state = [this](const HostPlan& plan) {
     return HasMemberThatGoesOn(roster_, plan.front().host);
   };
-  if (next && (!Holds(next->plan, registry_) || !has_state(next->plan))) next.reset();
-  if (next && IsNextMet()) return Publish(next->plan);
+  const bool is_possible =
+      next_.has_plan() && Holds(next_.plan(), registry_) && has_state(next_.plan());
+  if (!is_possible) next_.DropPlan();
+  if (is_possible && IsNextMet()) return Publish(next_.plan());
   const bool is_waiting = state() == ElasticState::kGate || state() == ElasticState::kShort;
   if (is_waiting && !has_changed) return;
   if (!HasEnough(policy_.min_np)) return EnterShort();
   if (!has_state(approach_.target)) return EndBy(NoCommonHostCause());
-  if (!next) Prepare(approach_.target);
-  if (IsNextMet()) return Publish(next->plan);
+  if (!is_possible) next_.Prepare(approach_.target, registry_);
+  if (IsNextMet()) return Publish(next_.plan());
   const std::optional<HostPlan> survivors = SurvivorsOf(approach_.target, roster_);
   const bool can_go_on = survivors && SizeOf(*survivors) >= policy_.min_np;
   if (policy_.join == JoinMode::kWarm && can_go_on) return Publish(*survivors);
-  Staff();
+  StartMissingWorkers();
   Enter(ElasticState::kGate);
 }
 
 void ElasticDriver::EnterShort() {
   if (state() == ElasticState::kShort || ending_.cause.kind != CauseKind::kNone) return;
-  approach_.next.reset();
+  next_.DropPlan();
   Enter(ElasticState::kShort);
   state_deadline_ = now_ + policy_.elastic_timeout;
   Say(fmt::format("{} of at least {} slots available; waiting up to {} for more",
                   SizeOf(approach_.target), policy_.min_np, ShowDuration(policy_.elastic_timeout)));
 }
 
-void ElasticDriver::Prepare(const HostPlan& plan) {
-  approach_.next = Next{plan, RanksOf(plan, registry_)};
-}
-
-// Starts the missing workers of the next generation; stops newcomers that were promised another
-// place.
-void ElasticDriver::Staff() {
-  const std::vector<RankInfo>& ranks = approach_.next->ranks;
-  std::vector<WorkerId> misplaced;
-  for (const WorkerId worker : approach_.newcomers) {
-    const Process* process = roster_.Living(worker);
-    if (process == nullptr || process->is_told_to_end) continue;
-    const auto rank = static_cast<size_t>(process->place.rank);
-    const bool is_in_place = rank < ranks.size() && ranks[rank] == process->place &&
-                             process->record.generation == generation_ + 1;
-    if (!is_in_place) misplaced.push_back(worker);
-  }
-  StopWorkers(misplaced, Duration::zero());
-  std::erase_if(approach_.newcomers, [this](WorkerId w) { return roster_.Living(w) == nullptr; });
-  effect::StartWorkers start{.generation = generation_ + 1,
-                             .workers = {},
+// Stops newcomers that were promised another place, and starts the missing workers of the next
+// generation.
+void ElasticDriver::StartMissingWorkers() {
+  const Generation number = generation_ + 1;
+  StopWorkers(next_.Misplaced(roster_, number), Duration::zero());
+  effect::StartWorkers start{.generation = number,
+                             .workers = next_.StartMissing(roster_, number, now_),
                              .restart_count = restarts_,
                              .master_port = policy_.master_port};
-  for (const RankInfo& place : ranks) {
-    // The process on that slot has to end first.
-    if (roster_.On(place.host_index, place.local_rank) != kNoWorker) continue;
-    const WorkerId worker =
-        roster_.Add(place, start.generation, WorkerRoster::Role::kNewcomer, now_);
-    approach_.newcomers.push_back(worker);
-    in_use_.insert(place.host_index);
-    Watch(worker, now_ + policy_.elastic_timeout);
-    start.workers.push_back({worker, place});
-  }
   if (start.workers.empty()) return;
-  started_generation_ = start.generation;
-  effects_.push_back(std::move(start));
-}
-
-// True if the next generation can begin: each of its slots has a continuing member or an arrived
-// newcomer. If any newcomer is released, the others must be gone, since they share its generation
-// number.
-bool ElasticDriver::IsNextMet() const {
-  const WorkerRoster::Counts& counts = roster_.counts();
-  if (counts.newcomers != counts.arrived) return false;
-  int let_in = 0;
-  for (const RankInfo& place : approach_.next->ranks) {
-    const WorkerId worker = roster_.On(place.host_index, place.local_rank);
-    if (GoesOn(roster_, worker)) continue;
-    const Process* process = roster_.Living(worker);
-    const bool is_newcomer = process != nullptr && process->role == WorkerRoster::Role::kNewcomer &&
-                             process->has_arrived && !process->is_told_to_end &&
-                             process->record.generation == generation_ + 1 &&
-                             process->place == place;
-    if (!is_newcomer) return false;
-    ++let_in;
+  for (const NewWorker& one : start.workers) {
+    in_use_.insert(one.place.host_index);
+    Watch(one.worker, now_ + policy_.elastic_timeout);
   }
-  return let_in == 0 || (let_in == counts.newcomers && counts.orphans == 0);
+  started_generation_ = number;
+  effects_.push_back(std::move(start));
 }
 
 // A round that only restores what failures took is not counted, nor are hosts that leave with
@@ -558,7 +509,7 @@ bool ElasticDriver::IsCounted(const HostPlan& plan, const std::vector<HostChange
   });
 }
 
-// By value: `plan` may belong to approach_, which is reset here.
+// By value: `plan` may belong to next_, which is reset here.
 void ElasticDriver::Publish(HostPlan plan) {
   std::vector<HostChange> changes = ChangesBetween(round_.plan, plan, registry_);
   const bool is_counted = IsCounted(plan, changes);
@@ -590,13 +541,20 @@ void ElasticDriver::Publish(HostPlan plan) {
   std::vector<int> hosts;
   for (const HostShare& share : plan) hosts.push_back(share.host);
   registry_.PutFirst(hosts);
-  round_ = {.plan = std::move(plan), .members = publish.workers, .begun = now_};
+  BeginRound(plan, publish.workers);
   has_begun_ = true;
-  approach_.tries.clear();
+  next_.ForgetTries();
   effects_.push_back(std::move(publish));
   Announce(std::move(changes), is_counted);
   AbandonJoin();
   approach_.is_dirty = true;
+}
+
+void ElasticDriver::BeginRound(const HostPlan& plan, const std::vector<WorkerId>& members) {
+  round_ = {.plan = plan,
+            .members = members,
+            .barrier = InitBarrier(static_cast<int>(members.size())),
+            .blame = Blame(now_)};
 }
 
 // `size`: of the generation that follows this round.
@@ -625,7 +583,7 @@ void ElasticDriver::StartAll() {
     in_use_.insert(place.host_index);
   }
   NoteRefill(SizeOf(plan));
-  round_ = {.plan = plan, .members = publish.workers, .begun = now_};
+  BeginRound(plan, publish.workers);
   effects_.push_back(std::move(publish));
   effects_.push_back(std::move(start));
   Announce(std::move(changes), std::exchange(is_change_counted_, false));
@@ -693,11 +651,11 @@ bool ElasticDriver::IsAnnounced(int host) const {
 void ElasticDriver::MemberFailed(WorkerId worker) {
   const WorkerRecord& record = roster_.Of(worker).record;
   const int host = roster_.Of(worker).host();
-  const bool is_abort = IsAbort(*record.status);
+  const bool is_abort = Blame::IsAbort(*record.status);
   const bool was_broken = round_.is_broken;
   NoteBroken();
-  const bool is_victim = is_abort && (was_broken || round_.is_connecting());
-  NoteFailed(worker, was_broken);
+  const bool is_victim = is_abort && (was_broken || round_.barrier.is_connecting());
+  round_.blame.NoteFailed(roster_, worker, was_broken, round_.fell_apart);
   log_.NoteLeaving(registry_.name(host),
                    fmt::format("{} {}{}", NameOf(record), Describe(*record.status),
                                round_.fell_apart && !is_abort ? kWhileConnecting : ""));
@@ -705,22 +663,18 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
   // The first member to end need not be the first to fail.
   const bool may_wait = policy_.moment > Duration::zero() && !IsPlainCrash(record) &&
                         record.status->stage == wire::ExecStage::kNone && !round_.fell_apart;
-  if (may_wait && !round_.moment_by && round_.to_evict.empty()) {
-    round_.failing_since = now_;
-    round_.moment_by = now_ + policy_.moment;
-  }
+  if (may_wait) round_.blame.BeginMoment(now_, policy_.moment);
   if (IsGang()) return;
-  approach_.next.reset();
+  next_.DropPlan();
   if (!IsAnnounced(host)) {
     round_.has_failures = true;
-    if (!round_.is_connecting() || !CanBeginAgain()) {
+    if (!round_.barrier.is_connecting() || !CanBeginAgain()) {
       // Victims of a peer get new workers on the same host.
       is_victim ? registry_.MoveToEnd(host) : MarkFailed(host);
     }
   }
-  if (round_.moment_by && !HasMembersElsewhere(host)) {
-    round_.to_evict.insert(host);
-    return;
+  if (round_.blame.moment_by() && !HasMembersElsewhere(host)) {
+    return round_.blame.EvictAfterMoment(host);
   }
   Evict(host);
   BreakConnections();
@@ -729,82 +683,21 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
 bool ElasticDriver::HasMembersElsewhere(int host) const {
   return std::any_of(round_.plan.begin(), round_.plan.end(), [&](const HostShare& share) {
     return share.host != host && HasMemberThatGoesOn(roster_, share.host) &&
-           !round_.to_evict.contains(share.host);
+           !round_.blame.to_evict().contains(share.host);
   });
-}
-
-// The members, without errors of earlier generations, which they survived.
-std::vector<WorkerRecord> ElasticDriver::Suspects() const {
-  std::vector<WorkerRecord> records = roster_.Records(round_.members);
-  for (WorkerRecord& record : records) {
-    if (!record.erred || *record.erred >= round_.begun) continue;
-    record.erred.reset();
-    record.error = {};
-  }
-  return records;
 }
 
 void ElasticDriver::ExpireMoment() {
-  const Culprit culprit = FindCulprit(Suspects());
-  const bool is_known = culprit.index >= 0 && culprit.is_own;
-  const bool is_any_erring =
-      std::any_of(round_.members.begin(), round_.members.end(), [this](WorkerId worker) {
-        const Process* process = roster_.Living(worker);
-        return process != nullptr && process->record.error.is_own();
-      });
-  const bool may_wait = !is_known || is_any_erring;
-  if (may_wait && now_ < round_.failing_since + kLongestMoment) {
-    round_.moment_by = now_ + policy_.moment;
-    return;
-  }
-  round_.moment_by.reset();
-  for (const int host : round_.to_evict) Evict(host);
+  if (!round_.blame.EndMoment(roster_, round_.members, now_, policy_.moment)) return;
+  for (const int host : round_.blame.to_evict()) Evict(host);
   approach_.is_dirty = true;
-}
-
-// Weighs the members' errors if there are any; else the first member to end is the culprit.
-void ElasticDriver::ChooseCulprit() {
-  const std::vector<WorkerRecord> records = Suspects();
-  const bool has_words = std::any_of(records.begin(), records.end(), [](const WorkerRecord& one) {
-    return one.error != LastError();
-  });
-  if (!has_words || !round_.first_failure) return;
-  round_.culprit = FindCulprit(records);
-  if (round_.culprit.index < 0) return;
-  const auto index = static_cast<size_t>(round_.culprit.index);
-  round_.first_failure = records[index];
-  round_.first_failed = round_.members[index];
-  for (size_t i = 0; i < records.size(); ++i) {
-    const bool has_fallen = i != index && !records[i].error.peer_words.empty();
-    if (has_fallen) roster_.MarkVictim(round_.members[i]);
-  }
-}
-
-// Remembers the culprit of the round. While members connect, victims may be reported before it.
-void ElasticDriver::NoteFailed(WorkerId worker, bool was_broken) {
-  const WorkerRecord& record = roster_.Of(worker).record;
-  const bool is_abort = IsAbort(*record.status);
-  if (is_abort && was_broken) return roster_.MarkVictim(worker);
-  if (!is_abort) ForgiveAborted();
-  if (round_.first_failure) return;
-  round_.first_failure = record;
-  round_.first_failed = worker;
-}
-
-// The cause is known now: members that aborted earlier are its victims.
-bool ElasticDriver::ForgiveAborted() {
-  if (!round_.fell_apart || !round_.first_failure) return false;
-  if (!IsAbort(*round_.first_failure->status)) return false;
-  roster_.MarkVictim(round_.first_failed);
-  round_.first_failure.reset();
-  return true;
 }
 
 // A newcomer ended or was given up before its release. The gang does not notice.
 void ElasticDriver::NewcomerDied(WorkerId worker) {
   const Process& process = roster_.Of(worker);
   const int host = process.host();
-  const int tries = ++approach_.tries[{host, process.place.local_rank}];
+  const int tries = next_.CountTry(host, process.place.local_rank);
   const std::string what =
       process.record.status ? Describe(*process.record.status) : "did not arrive";
   approach_.is_dirty = true;
@@ -815,7 +708,7 @@ void ElasticDriver::NewcomerDied(WorkerId worker) {
   }
   Say(fmt::format("{} {} before it joined; excluding host {}", NameOf(process.record), what,
                   registry_.name(host)));
-  approach_.next.reset();
+  next_.DropPlan();
   int members = 0;
   for (const WorkerId other : roster_.LivingOn(host)) members += GoesOn(roster_, other) ? 1 : 0;
   if (members > 0) {
@@ -859,9 +752,9 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
   log_.NoteStandstill(now_);
   NoteBroken();
   round_.has_lost_host = true;
-  if (ForgiveAborted()) log_.NoteCause(registry_.name(host));
+  if (round_.blame.ForgiveAborted(roster_, round_.fell_apart)) log_.NoteCause(registry_.name(host));
   round_.has_failures |= is_blamed;
-  approach_.next.reset();
+  next_.DropPlan();
   BreakConnections();
 }
 
@@ -895,8 +788,8 @@ void ElasticDriver::Watch(WorkerId worker, TimePoint limit) {
 
 // Once per generation: closed connections stay closed, and no new ones are made.
 void ElasticDriver::BreakConnections() {
-  if (!policy_.breaks_connections || round_.is_break_ordered || IsGang()) return;
-  if (!round_.is_open && CanBeginAgain()) return;  // All are stopped anyway.
+  if (!policy_.breaks_connections || round_.is_break_ordered) return;
+  if (!round_.barrier.is_open() && CanBeginAgain()) return;  // All are stopped anyway.
   std::vector<int> hosts;
   for (const HostShare& share : round_.plan) {
     const std::vector<WorkerId> living = roster_.LivingOn(share.host);
@@ -923,7 +816,7 @@ void ElasticDriver::StopStragglers() {
         round_.has_failures = true;
         MarkFailed(share.host);
       }
-      approach_.next.reset();
+      next_.DropPlan();
       Evict(share.host);
       break;
     }
@@ -940,7 +833,7 @@ void ElasticDriver::ClearLeavingHost(int host) {
   approach_.is_dirty = true;
   if (!has_members) return;
   NoteBroken();
-  approach_.next.reset();
+  next_.DropPlan();
   BreakConnections();
 }
 
@@ -951,60 +844,50 @@ void ElasticDriver::On(const event::WorkerMet& e) {
   const bool is_news = policy_.repairs_barriers && roster_.MarkMet(e.worker);
   Count(is_news);
   if (!is_news) return;
-  ++round_.met;
-  if (!IsTraining(state()) || round_.is_broken || round_.done > 0) return;
-  if (!round_.meet_by) round_.meet_by = now_ + policy_.elastic_timeout;
-  if (round_.met < static_cast<int>(round_.members.size())) return;
-  round_.is_open = true;
-  round_.meet_by.reset();
+  const bool can_open = IsTraining(state()) && !round_.is_broken && round_.done == 0;
+  if (!round_.barrier.Meet(now_ + policy_.elastic_timeout, can_open)) return;
   effects_.push_back(effect::OpenBarrier{generation_});
 }
 
 void ElasticDriver::On(const event::WorkerConnected& e) {
   const bool is_news = policy_.repairs_barriers && roster_.MarkConnected(e.worker);
   Count(is_news);
-  round_.connected += is_news ? 1 : 0;
-  if (is_news && round_.is_open && !round_.is_connecting()) round_.through_at = now_ + kRestOfInit;
-}
-
-// A member has done something that comes after hvd.init().
-void ElasticDriver::NoteThrough() {
-  if (round_.through_at) round_.through_at = std::min(*round_.through_at, now_);
+  if (is_news) round_.barrier.Connect(now_);
 }
 
 // A member is lost or being stopped.
 void ElasticDriver::NoteBroken() {
   if (round_.is_broken) return;
   round_.is_broken = true;
-  const bool is_through = round_.through_at && now_ >= *round_.through_at;
-  round_.fell_apart = round_.is_open && !is_through;
+  const bool is_through = round_.barrier.IsThrough(now_);
+  round_.fell_apart = round_.barrier.is_open() && !is_through;
   has_begun_ |= is_through;
 }
 
 // A member ended before any peer saw its addresses, so a new process can take its rank without the
 // waiting members noticing. Returns whether one was started.
 bool ElasticDriver::Rejoin(WorkerId dead) {
-  if (!policy_.repairs_barriers || IsGang() || round_.is_open) return false;
+  if (!policy_.repairs_barriers || round_.barrier.is_open()) return false;
   const Process& process = roster_.Of(dead);
   const RankInfo place = process.place;
   const wire::ExitStatus& status = *process.record.status;
-  if (process.has_met) --round_.met;
+  if (process.has_met) round_.barrier.Leave();
   if (!IsTraining(state()) || round_.is_broken || round_.done > 0) return false;
   if (status.is_success() && !process.is_told_to_end) return false;
   if (status.stage != wire::ExecStage::kNone) return false;
   // In the first generation a program that fails before any worker is in hvd.init() fails
   // everywhere. Later, a new rank 0 would broadcast a state that it does not have.
-  const bool is_anybody_there = round_.meet_by.has_value();
+  const bool is_anybody_there = round_.barrier.limit().has_value();
   if (!has_begun_ ? !is_anybody_there : place.rank == 0) return false;
   const bool is_there = !IsAnnounced(place.host_index) &&
                         Holds({{place.host_index, place.local_rank + 1}}, registry_);
   if (!is_there) return false;
-  if (++approach_.tries[{place.host_index, place.local_rank}] > policy_.join_retries) return false;
+  if (next_.CountTry(place.host_index, place.local_rank) > policy_.join_retries) return false;
   Say(fmt::format("{} {} before all workers had arrived; restarting it", NameOf(process.record),
                   Describe(status)));
   const WorkerId worker = roster_.Add(place, generation_, WorkerRoster::Role::kMember, now_);
   round_.members[static_cast<size_t>(place.rank)] = worker;
-  if (round_.meet_by) round_.meet_by = now_ + policy_.elastic_timeout;
+  round_.barrier.Extend(now_ + policy_.elastic_timeout);
   effects_.push_back(effect::StartWorkers{.generation = generation_,
                                           .workers = {{worker, place}},
                                           .restart_count = restarts_,
@@ -1015,22 +898,23 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
 // A member waits for one that will never come. Horovod can't recover there: the waiting worker has
 // no connection yet whose end would make it retry.
 bool ElasticDriver::IsBarrierLost() const {
-  if (!policy_.repairs_barriers || IsGang() || round_.is_open || round_.met == 0) return false;
+  if (!policy_.repairs_barriers || round_.barrier.is_open()) return false;
+  if (round_.barrier.met() == 0) return false;
   return round_.is_broken || round_.done > 0;
 }
 
 // While no gang has left hvd.init(), there is no state to lose: if no member can continue, all can
 // be restarted. Once per job: a program that always dies there is not its hosts' fault.
 bool ElasticDriver::CanBeginAgain() const {
-  if (!policy_.repairs_barriers || IsGang() || has_begun_ || was_begun_again_) return false;
+  if (!policy_.repairs_barriers || has_begun_ || was_begun_again_) return false;
   if (round_.done > 0) return false;
   // Before they connect, a worker that died has had its second try.
-  return round_.is_open ? round_.fell_apart : round_.has_lost_host && !round_.first_failure;
+  if (round_.barrier.is_open()) return round_.fell_apart;
+  return round_.has_lost_host && !round_.blame.first_failure();
 }
 
 void ElasticDriver::BeginAgain() {
-  approach_.next.reset();
-  approach_.newcomers.clear();
+  (void)next_.Abandon(roster_);
   if (roster_.counts().living > 0) {
     for (const int host : in_use_) StopWorkers(roster_.LivingOn(host), Duration::zero());
     return;
@@ -1045,12 +929,12 @@ void ElasticDriver::BeginAgain() {
 void ElasticDriver::EndByLostBarrier() {
   if (round_.done > 0) return EndByDone();
   ChooseCulprit();
-  EndBy(LossCause(round_.first_failure, log_.FirstReason(), 0));
+  EndBy(LossCause(round_.blame.first_failure(), log_.FirstReason(), 0));
 }
 
 // Members that the others have waited for too long in hvd.init() get a second try.
 void ElasticDriver::ExpireBarrier() {
-  round_.meet_by = now_ + policy_.elastic_timeout;
+  round_.barrier.Extend(now_ + policy_.elastic_timeout);
   std::vector<WorkerId> late;
   for (const WorkerId worker : round_.members) {
     const Process* process = roster_.Living(worker);
@@ -1078,7 +962,7 @@ void ElasticDriver::EndByDone() {
                     size - round_.done, size));
     return EndBy(SuccessCause());
   }
-  EndBy(PartialSuccessCause(winner, round_.first_failure, size - round_.done));
+  EndBy(PartialSuccessCause(winner, round_.blame.first_failure(), size - round_.done));
 }
 
 // A gang that could go on is restarted only for slots that have been listed for --settle: a host
@@ -1116,9 +1000,9 @@ bool ElasticDriver::CountChange() {
 void ElasticDriver::AdvanceGang() {
   approach_.grow_at.reset();
   if (round_.is_broken) {
-    if (round_.moment_by && roster_.counts().living > 0) return;
+    if (round_.blame.moment_by() && roster_.counts().living > 0) return;
     ChooseCulprit();
-    const std::optional<WorkerRecord>& failed = round_.first_failure;
+    const std::optional<WorkerRecord>& failed = round_.blame.first_failure();
     if (failed) {
       // A command that can't be executed will fail the same way again.
       const bool has_run = failed->status->stage == wire::ExecStage::kNone;
@@ -1183,11 +1067,12 @@ void ElasticDriver::GiveUpUnstopped() {
 
 void ElasticDriver::Finish() {
   Verdict verdict = Close();
-  verdict.first_failure = round_.first_failure;
-  verdict.is_first_certain = round_.culprit.index < 0 || round_.culprit.is_certain;
-  verdict.evidence = round_.culprit.evidence;
+  const Culprit& culprit = round_.blame.culprit();
+  verdict.first_failure = round_.blame.first_failure();
+  verdict.is_first_certain = culprit.index < 0 || culprit.is_certain;
+  verdict.evidence = culprit.evidence;
   verdict.workers = roster_.Records(round_.members);
-  verdict.restarts = IsGang() ? restarts_ : resets_;
+  verdict.restarts = restarts();
   effects_.push_back(effect::Finish{std::move(verdict)});
 }
 

@@ -11,9 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/driver/blame.h"
 #include "launcher/driver/elastic_plan.h"
+#include "launcher/driver/init_barrier.h"
 #include "launcher/driver/job_driver.h"
 #include "launcher/driver/membership_log.h"
+#include "launcher/driver/next_generation.h"
 #include "launcher/driver/states.h"
 #include "launcher/driver/verdict.h"
 #include "launcher/driver/worker_roster.h"
@@ -62,44 +65,19 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   struct Round {
     HostPlan plan;
     std::vector<WorkerId> members;  ///< By rank.
-    TimePoint begun{};              ///< When it was published.
-    int done = 0;                   ///< Members that exited with 0 by themselves.
+    InitBarrier barrier;
+    Blame blame;
+    int done = 0;  ///< Members that exited with 0 by themselves.
     WorkerId first_done = kNoWorker;
-    std::optional<WorkerRecord> first_failure;
-    WorkerId first_failed = kNoWorker;  ///< The worker of `first_failure`.
-    bool is_broken = false;             ///< A member was lost or is being stopped.
-    bool has_failures = false;          ///< Some of these losses were not announced.
-    bool is_break_ordered = false;      ///< BreakConnections was sent.
-    int met = 0;                        ///< Living members that wait for OpenBarrier.
-    bool is_open = false;               ///< OpenBarrier was sent.
-    int connected = 0;                  ///< Members that left hvd.init(), dead or alive.
-    /// Set once all have connected: when all have left hvd.init().
-    std::optional<TimePoint> through_at;
-    bool fell_apart = false;           ///< Broken before `through_at`.
-    bool has_lost_host = false;        ///< A lost host had members.
-    std::optional<TimePoint> meet_by;  ///< Deadline of the others, set once one member waits.
-    TimePoint failing_since{};         ///< When `first_failure` arrived.
-    /// Until then the others may end by themselves; may be extended.
-    std::optional<TimePoint> moment_by;
-    std::set<int> to_evict;  ///< Hosts whose workers are stopped at `moment_by`.
-    Culprit culprit;         ///< Weighed at the end of the round, if there was a failure.
-
-    /// The init barrier is open, and some members are not connected to all others yet.
-    bool is_connecting() const { return is_open && connected < static_cast<int>(members.size()); }
-  };
-
-  /// The generation that is being prepared.
-  struct Next {
-    HostPlan plan;
-    std::vector<RankInfo> ranks;
+    bool is_broken = false;         ///< A member was lost or is being stopped.
+    bool has_failures = false;      ///< Some of these losses were not announced.
+    bool is_break_ordered = false;  ///< BreakConnections was sent.
+    bool fell_apart = false;        ///< Broken while the members connected in hvd.init().
+    bool has_lost_host = false;     ///< A lost host had members.
   };
 
   /// Progress towards the next generation.
   struct Approach {
-    std::optional<Next> next;
-    std::vector<WorkerId> newcomers;  ///< Started for the next generation.
-    std::map<std::pair<int, int>, int>
-        tries;               ///< Failed starts of newcomers, by host and local rank.
     HostPlan target;         ///< The largest gang possible now.
     int potential = 0;       ///< Size of `target` if all agents were ready.
     bool is_urgent = false;  ///< A host with members will leave soon.
@@ -152,9 +130,9 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   bool Retarget();
   void ConnectHosts();
   void ReleaseHosts();
-  void Prepare(const HostPlan& plan);
-  void Staff();
-  bool IsNextMet() const;
+  void StartMissingWorkers();
+  bool IsNextMet() const { return next_.IsMet(roster_, generation_ + 1); }
+  void BeginRound(const HostPlan& plan, const std::vector<WorkerId>& members);
   bool IsCounted(const HostPlan& plan, const std::vector<HostChange>& changes) const;
   void Publish(HostPlan plan);
   void NoteRefill(int size);
@@ -168,7 +146,6 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   // The init barrier.
   bool Rejoin(WorkerId dead);
   bool IsBarrierLost() const;
-  void NoteThrough();
   void NoteBroken();
   bool CanBeginAgain() const;
   void BeginAgain();
@@ -177,10 +154,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
 
   // Losses.
   void MemberFailed(WorkerId worker);
-  void NoteFailed(WorkerId worker, bool was_broken);
-  bool ForgiveAborted();
-  std::vector<WorkerRecord> Suspects() const;
-  void ChooseCulprit();
+  void ChooseCulprit() { round_.blame.Weigh(roster_, round_.members); }
   void ExpireMoment();
   bool HasMembersElsewhere(int host) const;
   void NewcomerDied(WorkerId worker);
@@ -206,6 +180,8 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   void Finish();
   void GiveUpUnstopped();
   bool IsGang() const { return policy_.mode == ElasticMode::kGang; }
+  /// What the job counts: restarts after failures of a gang, else resets.
+  uint32_t restarts() const { return IsGang() ? restarts_ : resets_; }
 
   const ElasticPolicy policy_;
   HostRegistry registry_;
@@ -214,6 +190,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   Generation started_generation_ = 0;  // The newest one with workers started for it.
   Round round_;
   Approach approach_;
+  NextGeneration next_;
   std::set<int> unstopped_;  // Hosts that were told to stop and have not confirmed their end.
   std::set<int> in_use_;     // Hosts whose agents got workers.
   uint32_t resets_ = 0;
