@@ -15,7 +15,6 @@
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/driver_policies.h"
 #include "launcher/engine/elastic_agents.h"
-#include "launcher/engine/elastic_observers.h"
 #include "launcher/engine/generation_start.h"
 #include "launcher/engine/job_launcher.h"
 #include "launcher/engine/kv_bridge.h"
@@ -44,8 +43,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
         told_(reach.told),
         policy_(ElasticPolicyOf(plan_.spec, plan_.began_wall)),
         agents_(loop, reach.transport, *reach.hosts, plan_, *this),
-        kv_(agents_.agents(), HoldOf(policy_), MakeKvHandlers()),
-        observers_(loop, trace) {}
+        kv_(agents_.agents(), HoldOf(policy_), MakeKvHandlers()) {}
 
   Status Open(std::optional<ServeOptions> serve) override {
     HVDRAY_RETURN_IF_ERROR(OpenClient(std::move(serve)));
@@ -55,8 +53,6 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
       agents().SendAll({newest_, wire::Signal{-1, signo}});
     };
     HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
-    HVDRAY_RETURN_IF_ERROR(observers_.OpenEvents(
-        plan_, client_->event_sink(), [this](Status why) { OnDamaged(std::move(why)); }));
     if (!job_) return {};
     HVDRAY_RETURN_IF_ERROR(OpenRecord(*job_));
     return StartSource();
@@ -97,7 +93,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   void DropFromHosts(int64_t object) override { agents_.DropObject(object); }
   bool HasObjectRoom() override { return agents_.HasObjectRoom(); }
   AgentSet& agents() override { return agents_.agents(); }
-  const KvBridge& kv() const override { return kv_; }
+  KvBridge& kv() override { return kv_; }
 
   void Start() override {
     if (job_) job_->loop.Start();
@@ -107,16 +103,15 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     bool is_final = false;
   };
 
-  void OnDamaged(Status why) { Feed(event::OutputDamaged{std::move(why)}); }
-
   Job& MakeJob(const ElasticPolicy& policy) {
     job_ = std::make_unique<Job>(*this, policy);
     return *job_;
   }
 
   Status OpenRecord(const Job& job) {
-    return observers_.OpenRecord(plan_, job.policy, job.jitter_seed, job.began,
-                                 [this](Status why) { OnDamaged(std::move(why)); });
+    return observers_.OpenRecord(plan_, job.policy, job.jitter_seed, job.began, [this](Status why) {
+      Feed(event::OutputDamaged{std::move(why)});
+    });
   }
 
   Status StartSource() {
@@ -415,14 +410,8 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   }
 
   void OnMessage(int agent, int host, wire::Message&& message) override {
-    if (Status status = guard_.Check(agent, message); !status.ok()) {
-      agents_.Reject(agent, std::move(status));
-      return;
-    }
-    if (OnStream(message)) return;
-    if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
-      kv_.OnRequest(agent, message.generation, std::move(*kv));
-    } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
+    if (OnCommon(agent, message)) return;
+    if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (message.generation == 1) ++progress_.workers_started;
       client_->OnWorkerStarted(started->rank, started->pid);
       Feed(event::ProcessStarted{static_cast<WorkerId>(started->rank), started->pid});
@@ -542,7 +531,6 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   std::map<int, RankInfo> living_;  // Workers with their present places.
   std::vector<int> failed_;         // Failed workers, in order.
   std::vector<RankInfo> ranks_;     // Of the published generation.
-  ElasticObservers observers_;
   Generation published_ = 0;
   Generation newest_ = 0;      // Newest in any message.
   Generation refused_in_ = 0;  // Last generation with that warning.

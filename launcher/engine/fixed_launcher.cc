@@ -25,7 +25,6 @@
 #include "launcher/engine/start_sequence.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/value_text.h"
-#include "launcher/report/event_log.h"
 
 namespace hvdray {
 namespace {
@@ -67,13 +66,7 @@ class FixedLauncher final : public JobLauncher,
       if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
       console_->Say("no worker yet to receive the signal");
     };
-    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
-    EventLogOptions events = EventOptionsOf(plan_);
-    events.on_damaged = [this](Status why) { Feed(event::OutputDamaged{std::move(why)}); };
-    events.sink = client_->event_sink();
-    if (events.path.empty() && !events.sink) return {};
-    HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(events)));
-    return {};
+    return OpenConsole(std::move(handlers));
   }
 
  private:
@@ -99,7 +92,7 @@ class FixedLauncher final : public JobLauncher,
 
  private:
   AgentSet& agents() override { return agents_; }
-  const KvBridge& kv() const override { return kv_; }
+  KvBridge& kv() override { return kv_; }
 
   void Start() override {
     Log(LogLevel::kInfo, "launcher", "starting agents on {}",
@@ -146,7 +139,7 @@ class FixedLauncher final : public JobLauncher,
   }
 
   void RecordReport(int rank, uint32_t number, const Json& metrics) override {
-    if (event_log_) event_log_->OnReport(generation_, rank, number, metrics, loop_.Now());
+    observers_.OnReport(generation_, rank, number, metrics);
   }
 
   void SendStep(int host, wire::Body body) override {
@@ -158,14 +151,9 @@ class FixedLauncher final : public JobLauncher,
 
   friend DriverLoop<FixedLauncher, GangDriver, Event, Effect>;
   void OnFact(const Event& event, TimePoint now) {
-    if (is_repeating_) return;
-    trace_.OnEvent(event, now);
-    if (event_log_) event_log_->OnEvent(event, now);
+    if (!is_repeating_) observers_.OnEvent(event, now);
   }
-  void OnEffect(const Effect& effect, TimePoint now) {
-    trace_.OnEffect(effect, now);
-    if (event_log_) event_log_->OnEffect(effect, now);
-  }
+  void OnEffect(const Effect& effect, TimePoint now) { observers_.OnEffect(effect, now); }
   void OnLate(const Event& event) { AddLateFault(verdict_, event); }
 
   // ---- gangs of a client
@@ -451,15 +439,9 @@ class FixedLauncher final : public JobLauncher,
     if (const auto* problem = std::get_if<wire::ObjectProblem>(&message.body)) {
       return OnObjectProblem(host, message.generation, *problem);
     }
-    if (Status status = guard_.Check(host, message); !status.ok()) {
-      agents_.Reject(host, std::move(status));
-      return;
-    }
-    if (OnStream(message)) return;
+    if (OnCommon(host, message)) return;
     const Generation generation = message.generation;
-    if (auto* kv = std::get_if<wire::KvRequest>(&message.body)) {
-      kv_.OnRequest(host, generation, std::move(*kv));
-    } else if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
+    if (const auto* started = std::get_if<wire::WorkerStarted>(&message.body)) {
       if (generation == generation_) ++progress_.workers_started;
       Feed(event::WorkerStarted{generation, started->rank, started->pid});
       if (generation == generation_) client_->OnWorkerStarted(started->rank, started->pid);
@@ -485,7 +467,7 @@ class FixedLauncher final : public JobLauncher,
 
   void OnWarmedHost(int host, Generation generation, const wire::Warmed& warmed) {
     const std::string& name = plan_.hosts[static_cast<size_t>(host)].host;
-    if (event_log_) event_log_->OnWarmed(name, generation, warmed, loop_.Now());
+    observers_.OnWarmed(name, generation, warmed);
     OnWarmed(name, warmed);
     if (generation == 0 && warming_.contains(host)) AnswerWarm(host, warmed);
   }
@@ -517,7 +499,6 @@ class FixedLauncher final : public JobLauncher,
   effect::StartGeneration started_{};  // the latest
   std::map<int, Status> lost_;         // and why
   std::deque<EarlierFailure> earlier_failures_;
-  std::unique_ptr<EventLog> event_log_;
   Generation generation_ = 0;
   ObjectFeed objects_;
   std::unique_ptr<Gang> gang_;  // null: between two of a client's

@@ -22,6 +22,7 @@ JobLauncher::JobLauncher(Loop& loop, Trace& trace, LaunchPlan plan, std::string_
         FeedError(worker, std::move(error), age);
       }),
       channels_(MakeChannelHandlers()),
+      observers_(loop, trace),
       worker_word_(worker_word) {}
 
 JobReport JobLauncher::Run() {
@@ -43,10 +44,11 @@ Status JobLauncher::OpenConsole(JobConsole::Handlers handlers) {
     if (granted == 0) return;
     SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, granted});
   };
+  const auto on_damaged = handlers.on_damaged;
   HVDRAY_ASSIGN_OR_RETURN(console_,
                           JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents(),
                                            std::move(handlers), plan_.place.record_fd));
-  return {};
+  return observers_.OpenEvents(plan_, client_->event_sink(), on_damaged);
 }
 
 // ---- workers
@@ -101,7 +103,15 @@ void JobLauncher::TellEnd(int worker, Duration grace) {
   }
 }
 
-bool JobLauncher::OnStream(wire::Message& message) {
+bool JobLauncher::OnCommon(int agent, wire::Message& message) {
+  if (Status status = guard_.Check(agent, message); !status.ok()) {
+    agents().Reject(agent, std::move(status));
+    return true;
+  }
+  if (auto* request = std::get_if<wire::KvRequest>(&message.body)) {
+    kv().OnRequest(agent, message.generation, std::move(*request));
+    return true;
+  }
   if (auto* output = std::get_if<wire::Output>(&message.body)) {
     if (guard_.IsStale(message)) return true;
     if (output->stream == wire::StreamId::kChannel) {

@@ -23,6 +23,7 @@
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/job_client.h"
 #include "launcher/engine/job_console.h"
+#include "launcher/engine/job_observers.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/serve_session.h"
@@ -53,7 +54,7 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
 
   // What differs.
   virtual AgentSet& agents() = 0;
-  virtual const KvBridge& kv() const = 0;
+  virtual KvBridge& kv() = 0;
   /// Starts what needs the loop; called by Run().
   virtual void Start() = 0;
   virtual JobReport MakeReport() = 0;
@@ -72,8 +73,8 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   /// The agents that were lost on this machine.
   virtual std::vector<uint32_t> LostPidsHere() = 0;
 
-  /// Opens the output. `handlers`: HandlersFeeding(*this), with on_forward_signal. Errors:
-  /// kFileUnwritable.
+  /// Opens the output and --events, once there is a client. `handlers`: HandlersFeeding(*this),
+  /// with on_forward_signal. Errors: kFileUnwritable.
   Status OpenConsole(JobConsole::Handlers handlers);
   /// Makes the client; nullopt: that of `hvdray run`. Errors: those of ServeSession::Open() and
   /// AgentSet::OfferMemory().
@@ -87,8 +88,9 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   void DropStdin() { stdin_.reset(); }
   /// Announces on the channel that the worker is to end within `grace`.
   void TellEnd(int worker, Duration grace);
-  /// Handles output and credits; false: the message is another one. The guard has checked it.
-  bool OnStream(wire::Message& message);
+  /// Handles output, credits and requests to the store, and what the guard refuses; false: the
+  /// message is another one.
+  bool OnCommon(int agent, wire::Message& message);
   void OnWarmed(const std::string& host, const wire::Warmed& warmed);
   /// Tells how many threads the libraries of these workers start, if hvdray has chosen that.
   void SayThreads(const std::map<int, wire::StartGeneration>& messages);
@@ -124,6 +126,7 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   WorkerErrors errors_;
   WorkerChannels channels_;
   std::unique_ptr<JobConsole> console_;
+  JobObservers observers_;
   StartProgress progress_;
   Verdict verdict_;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The observers of an elastic job: its trace, --events, --record and the report's table of
-// memberships. They decide nothing.
-#ifndef HVDRAY_LAUNCHER_ENGINE_ELASTIC_OBSERVERS_H_
-#define HVDRAY_LAUNCHER_ENGINE_ELASTIC_OBSERVERS_H_
+// The observers of a job: its trace, --events, and of an elastic one --record and the report's
+// table of memberships. They decide nothing.
+#ifndef HVDRAY_LAUNCHER_ENGINE_JOB_OBSERVERS_H_
+#define HVDRAY_LAUNCHER_ENGINE_JOB_OBSERVERS_H_
 
 #include <cstdint>
 #include <functional>
@@ -20,10 +20,10 @@
 namespace hvdray {
 
 /// Passes everything that happens to each observer. Owns the files. Threads: the loop's.
-class ElasticObservers {
+class JobObservers {
  public:
   /// `trace` outlives this.
-  ElasticObservers(Loop& loop, Trace& trace) : loop_(loop), trace_(trace) {}
+  JobObservers(Loop& loop, Trace& trace) : loop_(loop), trace_(trace) {}
 
   using OnDamagedFn = std::function<void(Status)>;
   /// Opens --events, if the job asks for it or there is a `sink`. Errors: those of EventLog; later
@@ -35,12 +35,16 @@ class ElasticObservers {
   Status OpenRecord(const LaunchPlan& plan, const ElasticPolicy& policy, uint64_t seed,
                     TimePoint began, const OnDamagedFn& on_damaged);
 
+  void OnEvent(const Event& event, TimePoint now);
+  void OnEffect(const Effect& effect, TimePoint now);
   /// `now`: exactly what the driver gets, or a replay would differ.
   void OnEvent(const ElasticEvent& event, TimePoint now);
   void OnEffect(const ElasticEffect& effect, TimePoint now);
   void OnSynced(int host, const SyncStats& stats);
   void OnConnectionsBroken(int host, Generation generation, const wire::ConnectionsBroken& broken);
   void OnWarmed(std::string_view host, Generation generation, const wire::Warmed& warmed);
+  /// See EventLog.
+  void OnReport(Generation generation, int rank, uint32_t number, const Json& metrics);
   void OnReport(WorkerId worker, uint32_t number, const Json& metrics);
   /// Call once; writes the last line of each file.
   void OnEnd(const Verdict& verdict, const ElasticSnapshot& snapshot);
@@ -59,4 +63,4 @@ class ElasticObservers {
 
 }  // namespace hvdray
 
-#endif  // HVDRAY_LAUNCHER_ENGINE_ELASTIC_OBSERVERS_H_
+#endif  // HVDRAY_LAUNCHER_ENGINE_JOB_OBSERVERS_H_
