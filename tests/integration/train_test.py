@@ -222,8 +222,9 @@ raised(hvdray.HvdrayError, run.fit)
 
 def test_a_start_that_is_impossible_is_no_failure_of_the_loop(programs):
     programs.run("""
-error = raised(hvdray.HvdrayError, trainer(lambda: None, failures=5, python="/nowhere/python").fit)
-assert not isinstance(error, train.TrainingFailedError) and "/nowhere/python" in str(error), error
+for failures in 0, 5:
+    error = raised(hvdray.HvdrayError, trainer(lambda: None, f"run{failures}", failures=failures, python="/nowhere/python").fit)
+    assert not isinstance(error, train.TrainingFailedError) and "/nowhere/python" in str(error), error
 """)
 
 
@@ -254,7 +255,8 @@ trainer(loop, train_loop_config={"steps": 100_000}, keep=train.CheckpointConfig(
 
         job.wait_for(committed, what="commits")
         os.kill(job.pid, signo)
-        job.wait()
+        result = job.wait()
+        assert signo == signal.SIGKILL or "hvdray: interrupted; Trainer.restore(" in result.errors, result.errors
         assert not job.survivors()
         told = json.loads((run / "run.json").read_text())
         for entry in told["checkpoints"]:
@@ -298,6 +300,10 @@ raised(ValueError, lambda: trainer(lambda: None, workers=(2, 1)))
 raised(TypeError, lambda: trainer(lambda: None, nonsense=1))
 said = str(raised(TypeError, lambda: train.Trainer(lambda: None, num_worker=3)))
 assert said == "Trainer() got an unexpected keyword argument 'num_worker'; did you mean num_workers?", said
+assert "num_workers=2" in str(raised(TypeError, lambda: train.Trainer(lambda: None, scaling_config=3)))
+for wrong, right in (("storage", "storage_path"), ("failure", "failure_config")):
+    assert f"did you mean {right}?" in str(raised(TypeError, lambda: train.RunConfig(**{wrong: "x"}))), wrong
+assert train.FailureConfig(3) == train.FailureConfig(max_failures=3)
 raised(hvdray.HvdrayError, lambda: train.Trainer.restore(str(home / "nowhere")))
 raised(hvdray.HvdrayError, lambda: train.Result.from_path(str(home / "nowhere")))
 raised(RuntimeError, lambda: train.report({}))

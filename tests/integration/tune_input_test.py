@@ -203,6 +203,7 @@ def test_what_tpe_decides_by_itself_is_written_into_the_study(tune):  # noqa: F8
         (("trials: 4", "trials: 4\nstorage: 'mysql://a:secret@localhost/x'"), 2, "s.yaml:6:1: the storage mysql://a@localhost/x needs the package MySQLdb"),
         (("trials: 4", "trials: 4\nrun: {verbos: 1}"), 2, "s.yaml:6:7: run: unknown key 'verbos' [HVD-E0102]\n  hint: did you mean verbose?"),
         (("trials: 4", "trials: 4\nrun: {np: 2, start-timeout: soon}"), 2, "s.yaml:6:14: run.start_timeout must be a time"),
+        (("trials: 4", "trials: 4\nstorage: 'sqlit:///x.db'"), 2, "s.yaml:6:1: the storage sqlit:///x.db: no database is 'sqlit'; did you mean sqlite?"),
         (("trials: 4", "trials: 4\nstorage: 'sqlite:////no/such/folder/x.db'"), 125, "unable to open database file"),
     ],
 )

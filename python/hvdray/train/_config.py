@@ -3,10 +3,30 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional, TypeVar
+
+from .._errors import nearest
+
+_Config = TypeVar("_Config")
+
+def _of_known_fields(kind: type[_Config]) -> type[_Config]:
+    """Says which field may have been meant."""
+    init = kind.__init__
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        names = [known.name for known in fields(kind)]
+        for name in given:
+            if name not in names:
+                raise TypeError(f"{kind.__name__}() got an unexpected keyword argument {name!r}{nearest(name, names)}")
+        init(self, *args, **given)
+
+    setattr(kind, "__init__", checked)
+    return kind
 
 
 MAX_NAME = 255  # bytes, of a directory
@@ -21,6 +41,7 @@ def _number(name: str, value: Any, least: int) -> int:
     return operator.index(value)
 
 
+@_of_known_fields
 @dataclass
 class CheckpointConfig:
     """`num_to_keep`: the others are removed after each commit, never the latest; None keeps all. `checkpoint_score_attribute`: the
@@ -38,6 +59,7 @@ class CheckpointConfig:
             raise ValueError(f'checkpoint_score_order must be "max" or "min", not {self.checkpoint_score_order!r}')
 
 
+@_of_known_fields
 @dataclass
 class FailureConfig:
     """`max_failures`: how often all workers are restarted from the last commit; -1: without limit."""
@@ -48,6 +70,7 @@ class FailureConfig:
         self.max_failures = _number("max_failures", self.max_failures, -1)
 
 
+@_of_known_fields
 @dataclass
 class RunConfig:
     """Files are in `storage_path`/`name`. `name`: one directory's name; default: hvdray-DATE. `storage_path`: a directory, or a URL

@@ -13,7 +13,7 @@ import warnings
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .._errors import LASTING, HvdrayError, SerializationError, WorkerError, nearest
-from .._executor import Executor, Hosts
+from .._executor import NOT_EXECUTED, Executor, Hosts
 from .._launcher import HOST_LOST
 from .._payload import dumps, loads
 from ._checkpoint import Checkpoint
@@ -172,7 +172,7 @@ class Trainer:
                     return Result(store, run, return_value=value, metrics=receiver.latest_metrics or metrics)
                 except HvdrayError as failure:
                     metrics = receiver.latest_metrics or metrics
-                    is_of_loop = isinstance(failure, WorkerError) or failure.code == HOST_LOST
+                    is_of_loop = failure.code == HOST_LOST or (isinstance(failure, WorkerError) and failure.code != NOT_EXECUTED)
                     is_lasting = isinstance(failure.__cause__, LASTING) and receiver.latest_metrics is None
                     if receiver.failure is None and not is_of_loop:
                         raise
@@ -185,6 +185,9 @@ class Trainer:
                     run.go_back()
                     tidy(store, run)
                     executor.restart()
+        except KeyboardInterrupt:
+            print(f"hvdray: interrupted; {_going_on(store, run)}", file=sys.stderr, flush=True)
+            raise
         finally:
             executor.shutdown()
             try:
@@ -220,7 +223,7 @@ class Trainer:
     ) -> TrainingFailedError:
         times = "" if failures == 1 else f" for the {failures}th time" if failures > 3 else f" {('twice', 'three times')[failures - 2]}"
         what = f"the run's files can't be written: {broken}" if broken is not None else f"the loop has failed{times}: {_first_line(error)}"
-        hint = f"Trainer.restore({store.root!r}) goes on from {_from(run)}"
+        hint = _going_on(store, run)
         failed = TrainingFailedError(what, hint=hint, code=getattr(error, "code", ""), report=getattr(error, "report", None))
         failed.worker_failures = _failures_of(error)
         try:
@@ -236,6 +239,8 @@ def _check_names(executor: Mapping[str, Any]) -> None:
     for name in executor:
         if name in OTHERS:
             raise ValueError(f"a Trainer takes no {name}" + (": num_workers=(min, max)" if "_workers" in name else ""))
+        if name == "scaling_config":  # of ray.train
+            raise TypeError("Trainer() takes no scaling_config: its fields are parameters, as num_workers=2, use_gpu=True")
         if name not in known:
             raise TypeError(f"Trainer() got an unexpected keyword argument {name!r}{nearest(name, sorted(known))}")
 
@@ -265,6 +270,10 @@ def _with_texts(value: Any) -> Any:
 
 def _first_line(error: BaseException) -> str:
     return str(getattr(error, "message", error)).split("\n", 1)[0]
+
+
+def _going_on(store: Store, run: RunFile) -> str:
+    return f"Trainer.restore({store.root!r}) goes on from {_from(run)}"
 
 
 def _from(run: RunFile) -> str:

@@ -25,7 +25,8 @@ from ._trial import CHECKPOINT
 
 try:
     import optuna
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 except ImportError as error:
     if error.name != "optuna":
         raise
@@ -35,6 +36,7 @@ if not str(optuna.__version__).startswith("5."):
     raise TuneError(f"a search works with Optuna 5, tested is 5.0.0; this is {optuna.__version__}", hint=INSTALL)
 
 ALIVE_S = 20.0
+DATABASES = ("sqlite", "postgresql", "mysql")
 MAX_TRIES = 20
 _THERE = re.compile("already exists|duplicate|unique", re.IGNORECASE)  # what a database says of a table or row that is there
 # Attributes of studies and trials.
@@ -87,12 +89,16 @@ def open_storage(url: str, makes_tables: bool = True) -> Any:
     if url.startswith("sqlite"):
         arguments = {"connect_args": {"timeout": 60}, "pool_events": [(on_connect, "connect")]}
     try:
+        make_url(url).get_dialect()
         with storage_errors(url):
             return _storage(url, engine_kwargs=arguments, skip_table_creation=not makes_tables)
     except ImportError as error:
         raise _lacking(f"the storage {shown_url(url)}", ("storage",), error) from None
     except HvdrayError:
         raise
+    except NoSuchModuleError:
+        kind = url.partition(":")[0]
+        raise SpecError(f"the storage {shown_url(url)}: no database is {kind!r}{nearest(kind, DATABASES)}", path=("storage",)) from None
     except Exception as error:
         raise TuneError(f"the storage {shown_url(url)}: {error}") from error
 
