@@ -5,8 +5,10 @@ drivers have hvdray."""
 import pathlib
 
 from conftest import ROOT
-from ray import missing
+from ray import HEAD, missing
 from ray_program import programs_on
+
+from hosts_processes import send, wait_until
 
 DEBIAN = pathlib.Path("/usr/lib/python3/dist-packages")
 
@@ -44,6 +46,15 @@ class LibraryPrograms:
     def run_example(self, name):
         text = (ROOT / "examples/python" / name).read_text()
         return self.run(text[text.index('"""\n\nimport') + 4:])
+
+
+def end_of_the_head(ray, job):
+    """Kills all on the head but `job`, which is there; returns its result once nothing is left on any node."""
+    send([pid for alive in (ray.ray_processes(HEAD), ray.foreign_processes(HEAD).get(HEAD, ())) for pid in alive if pid != job.pid], 9)
+    result = job.wait(240)
+    assert result.code != 0 and "GCS" in result.errors, result
+    wait_until(lambda: not any(ray.foreign_processes().values()), "the end of all", within=240)
+    return result
 
 
 def library_programs_on(request, ray, folder, horovod_python):

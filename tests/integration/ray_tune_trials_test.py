@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from ray_libraries import library_programs_on
+from ray_libraries import end_of_the_head, library_programs_on
 
 from hosts_processes import wait_until
 
@@ -159,3 +159,21 @@ search(waits, {"folder": os.getcwd()})
 until(lambda: not any(actor["name"].startswith("hvdray-") for actor in ray.util.list_named_actors(all_namespaces=True)))
 """)
     wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all", within=120)
+
+
+def test_a_head_that_goes_away_ends_a_search_and_leaves_what_was_committed(programs, ray_cluster, tmp_path):
+    job = programs.start(BEGIN + WAITS + """
+def reports(config):
+    with tempfile.TemporaryDirectory() as folder:
+        open(folder + "/model", "w").close()
+        tune.report({"loss": 1.0}, checkpoint=Checkpoint.from_directory(folder))
+    waits(config)
+folders = [os.path.join(os.getcwd(), name) for name in ("a", "b", "c")]
+for folder in folders:
+    os.mkdir(folder)
+search(reports, {"folder": tune.grid_search(folders)}, max_failures=-1)
+""")
+    ready = [tmp_path / name / f"rank{rank}" for name in "abc" for rank in (0, 1)]
+    wait_until(lambda: all(path.exists() for path in ready), "all trials", within=300)
+    end_of_the_head(ray_cluster, job)
+    assert len(list((tmp_path / "results").glob("*/*/checkpoint_000000/model"))) == 3
