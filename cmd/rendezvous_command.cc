@@ -38,12 +38,10 @@ Result<RendezvousOptions> OptionsOf(const CommandRequest& request) {
                   fmt::format("{} must be at most an hour", spec.kv_hold.origin()));
   }
   RendezvousOptions options;
-  options.address = "127.0.0.1";
-  if (const RawOption* address = said.Find(OptionId::kBind)) options.address = address->last();
-  if (const RawOption* port = said.Find(OptionId::kPort)) {
-    HVDRAY_ASSIGN_OR_RETURN(const int64_t number, WholeOf(OptionId::kPort, *port));
-    options.port = static_cast<uint16_t>(number);
-  }
+  options.address = request.Get(OptionId::kBind).last();
+  HVDRAY_ASSIGN_OR_RETURN(const int64_t port,
+                          WholeOf(OptionId::kPort, request.Get(OptionId::kPort)));
+  options.port = static_cast<uint16_t>(port);
   options.kv_hold = *spec.kv_hold;
   options.is_peer_checked = *spec.is_peer_checked;
   options.user = ::getuid();

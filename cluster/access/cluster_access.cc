@@ -152,11 +152,9 @@ std::vector<std::string> PortsOf(const CommandRequest& request) {
 
 Status SetContainer(const ClusterAccess& access, const CommandRequest& request,
                     RemoteCommand* command) {
-  RunEnv where = RunEnv::kAuto;
-  if (const RawOption* said = request.said.Find(OptionId::kRunEnv)) {
-    HVDRAY_ASSIGN_OR_RETURN(const size_t choice, ChoiceOf(OptionId::kRunEnv, *said));
-    where = static_cast<RunEnv>(choice);
-  }
+  HVDRAY_ASSIGN_OR_RETURN(const size_t choice,
+                          ChoiceOf(OptionId::kRunEnv, request.Get(OptionId::kRunEnv)));
+  const auto where = static_cast<RunEnv>(choice);
   const ClusterDocker& docker = access.file.docker;
   if (where == RunEnv::kDocker && docker.container_name.empty()) {
     return {ErrorCode::kUsage,

@@ -24,7 +24,6 @@
 namespace hvdray {
 namespace {
 
-constexpr Duration kDefaultInterval = std::chrono::seconds(2);
 // A look cannot be cancelled; the end does not wait for it.
 constexpr Duration kEndPatience = std::chrono::milliseconds(100);
 
@@ -150,13 +149,8 @@ Form FormOf(const CommandRequest& request) {
 }  // namespace
 
 Result<int> MonitorCluster(ClusterAccess& access, const CommandRequest& request) {
-  Duration interval = kDefaultInterval;
-  if (const RawOption* said = request.said.Find(OptionId::kInterval)) {
-    HVDRAY_ASSIGN_OR_RETURN(interval, DurationOf(*said));
-    if (interval <= Duration::zero()) {
-      return Status(ErrorCode::kUsage, "--interval must be above 0");
-    }
-  }
+  HVDRAY_ASSIGN_OR_RETURN(const Duration interval,
+                          DurationOf(OptionId::kInterval, request.Get(OptionId::kInterval)));
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   auto look = std::make_shared<ClusterLook>(access);
   Screen screen(FormOf(request), access.path);

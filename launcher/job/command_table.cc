@@ -79,7 +79,7 @@ constexpr HelpExample kFollowExamples[] = {
     {"show its output, return its exit code", "hvdray follow \"$id\" --ray-address http://10.0.0.10:8265"},
     {"write its files, too", "hvdray follow \"$id\" --report r.json --output-filename out"},
 };
-constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecting may take.", "30"};
+constexpr CommandOption kConnectTimeout = {Id::kStartTimeout, "How long connecting may take."};
 constexpr CommandOption kFollowOptions[] = {
     {Id::kRayAddress}, kCluster, {Id::kRayVerify}, {Id::kRayHeaders}, kPeer, kAnswerTimeout,
     {Id::kQuiet}, {Id::kReport, "Write the job's report to FILE when it ends."},

@@ -115,9 +115,8 @@ std::string HelpOf(const CommandRow& command, const OptionRow& row) {
   if (!command.is_launch && row.group == OptionGroup::kRay) {
     text += fmt::format(" Also set by {}.", VariableOfKey(OptionKeyOf(row.name)));
   }
-  if (!row.default_text.empty() && row.default_text != "off" && row.default_text != "on") {
-    text += fmt::format(" [{}]", row.default_text);
-  }
+  const std::string usual = DefaultText(row);
+  if (!usual.empty() && usual != "off") text += fmt::format(" [{}]", usual);
   if (!row.worker_variable.empty()) text += fmt::format(" Sets {}", row.worker_variable);
   if (!row.config_key.empty()) text += fmt::format("; in --config-file: {}", row.config_key);
   if (!row.worker_variable.empty()) text += '.';

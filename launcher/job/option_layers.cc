@@ -412,10 +412,11 @@ Result<int64_t> WholeOf(OptionId id, const RawOption& raw) {
   return value;
 }
 
-Result<Duration> DurationOf(const RawOption& raw) {
+Result<Duration> DurationOf(OptionId id, const RawOption& raw) {
   Result<Duration> value = ParseDuration(raw.last());
   if (!value.ok()) return WithLabel(raw, value.status());
-  return value;
+  if (*value > Duration::zero() || RowOf(id).min == 0) return value;
+  return Status(ErrorCode::kUsage, fmt::format("{} must be above 0", raw.label));
 }
 
 Result<size_t> ChoiceOf(OptionId id, const RawOption& raw) {

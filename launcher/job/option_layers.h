@@ -18,17 +18,9 @@
 #include "launcher/job/argv.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/option_table.h"
+#include "launcher/job/option_value.h"
 
 namespace hvdray {
-
-/// An option as one level gives it. Flags are "true" or "false".
-struct RawOption {
-  std::vector<std::string> values;
-  std::string origin;  ///< "flag -np", "env HVDRAY_GRACE", "job.yaml:7:3"
-  std::string label;   ///< How messages begin: the origin, in files followed by ": <key>".
-  /// The value of an option that takes one; empty without values.
-  std::string last() const { return values.empty() ? std::string() : values.back(); }
-};
 
 /// The origin of a command that follows the options.
 inline constexpr std::string_view kCommandLine = "command line";
@@ -84,10 +76,10 @@ class LayerStack {
   std::vector<OptionLayer> layers_;
 };
 
-// Typed reads of one raw value. Errors: kUsage "<label> must be …".
+// Reads of one raw value by its row. Errors: kUsage "<label> must be …".
 Result<bool> FlagOf(const RawOption& raw);
 Result<int64_t> WholeOf(OptionId id, const RawOption& raw);
-Result<Duration> DurationOf(const RawOption& raw);
+Result<Duration> DurationOf(OptionId id, const RawOption& raw);
 Result<size_t> ChoiceOf(OptionId id, const RawOption& raw);  ///< Index into ChoicesOf().
 /// The first choice without a value; nullopt for "false".
 Result<std::optional<size_t>> OptionalChoiceOf(OptionId id, const RawOption& raw);

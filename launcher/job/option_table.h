@@ -97,13 +97,20 @@ enum class OptionGroup : uint8_t {
 /// At most one of each may be given on one level (flags, environment, one file).
 enum class OptionExclusion : uint8_t { kNone, kHostSource, kTimestamp, kController };
 
+struct RawOption;
+
 /// The member of a JobSpec, or of its RaySpec, that an option sets.
 template <typename T>
 class SpecMember {
  public:
-  // Implicit, so that a row names just the member.
+  using ReadFn = Result<T> (*)(const RawOption& raw);
+  // Implicit, so that a row names just the member, which is read as its type says.
   constexpr SpecMember(Setting<T> JobSpec::*member) : of_job_(member) {}
   constexpr SpecMember(Setting<T> RaySpec::*member) : of_ray_(member) {}
+  constexpr SpecMember(Setting<T> JobSpec::*member, ReadFn by)
+      : of_job_(member), read_(by), has_read_(true) {}
+  constexpr SpecMember(Setting<T> RaySpec::*member, ReadFn by)
+      : of_ray_(member), read_(by), has_read_(true) {}
 
   const Setting<T>& In(const JobSpec& spec) const {
     return of_job_ != nullptr ? spec.*of_job_ : spec.ray.*of_ray_;
@@ -111,10 +118,16 @@ class SpecMember {
   Setting<T>& In(JobSpec& spec) const {
     return of_job_ != nullptr ? spec.*of_job_ : spec.ray.*of_ray_;
   }
+  /// nullptr: as its type says.
+  constexpr ReadFn read() const { return read_; }
+  /// GCC 12 with -fsanitize=undefined takes no comparison of a function for a constant.
+  constexpr bool has_read() const { return has_read_; }
 
  private:
   Setting<T> JobSpec::*of_job_ = nullptr;
   Setting<T> RaySpec::*of_ray_ = nullptr;
+  ReadFn read_ = nullptr;
+  bool has_read_ = false;
 };
 
 template <typename... Types>
@@ -129,20 +142,23 @@ using OptionMember =
                  TagOutput, ColorMode, SshTransport, HostKeyCheck, RayStrategy, JobBackend,
                  GpuChoice>;
 
-/// An option: how it is written, what it takes, what is said about it. Texts are static.
+/// An option: how it is written, what it takes, what is said about it. Texts are static. What a row
+/// need not say, since it follows from its spellings or its member, is in brackets.
 struct OptionRow {
   OptionId id;
-  std::string_view name;  ///< Long name without dashes. HVDRAY_<NAME> and the job file key follow.
+  /// Without dashes. HVDRAY_<NAME> and the job file key follow. [The first long spelling.]
+  std::string_view name;
   /// Words as typed, separated by spaces. '~' before one: not in help; '+': ours although the row
   /// is Horovod's, so it takes no part in abbreviations.
   std::string_view spellings;
-  std::string_view negations;  ///< The same for spellings that mean "false".
-  OptionType type;
+  std::string_view negations;           ///< The same for spellings that mean "false".
+  OptionType type = OptionType::kText;  ///< [That of a member without a ReadFn.]
   OptionMember member;
-  std::string_view value_name;  ///< "SECONDS"; of choices: "auto|always|never".
-  int64_t min = 0;              ///< Of kInt and kIntPair; of kDuration: 1 means above 0.
+  bool is_settled_later = false;  ///< Depends on other options, so SpecBuilder sets the member.
+  std::string_view value_name;    ///< "SECONDS" [of kDuration]; of choices: "auto|always|never".
+  int64_t min = 0;                ///< Of kInt and kIntPair; of kDuration: 1 means above 0.
   int64_t max = 0;
-  std::string_view default_text;
+  std::string_view default_text;  ///< [The member's.] After ';': in addition to it.
   OptionGroup group;
   OptionExclusion exclusion = OptionExclusion::kNone;
   bool is_horovod = false;           ///< horovodrun has it too: same words, same meaning.
@@ -236,12 +252,15 @@ std::string VariableOfKey(std::string_view key);
 /// "auto|always|never" to its words.
 std::vector<std::string_view> ChoicesOf(const OptionRow& row);
 
+/// What help says of the value that holds if nobody gives one; empty: nothing.
+std::string DefaultText(const OptionRow& row);
+
 /// Heading of a group in help and docs.
 std::string_view TitleOf(OptionGroup group);
 
 /// Calls `visit(member)`, a SpecMember of some type, if the option sets one.
 template <typename Visitor>
-void VisitMember(const OptionRow& row, Visitor&& visit) {
+constexpr void VisitMember(const OptionRow& row, Visitor&& visit) {
   std::visit(
       [&visit](const auto& member) {
         if constexpr (!std::is_same_v<decltype(member), const std::monostate&>) visit(member);

@@ -56,7 +56,7 @@ Result<OptionLayer> LoadUserLayer(const Environment& environment, const Resolver
 void DropZeroStartTimeout(OptionLayer* layer) {
   const auto found = layer->options.find(OptionId::kStartTimeout);
   if (found == layer->options.end()) return;
-  const Result<Duration> timeout = DurationOf(found->second);
+  const Result<Duration> timeout = DurationOf(OptionId::kStartTimeout, found->second);
   if (timeout.ok() && *timeout == Duration::zero()) layer->options.erase(found);
 }
 
@@ -237,7 +237,7 @@ Status TakeControlOptions(ParsedArgv& argv, const HomeOf& home_of, ServeRequest&
     request.broker_fd = static_cast<int>(fd);
   }
   if (const RawOption* linger = find(OptionId::kLinger)) {
-    HVDRAY_ASSIGN_OR_RETURN(request.linger, DurationOf(*linger));
+    HVDRAY_ASSIGN_OR_RETURN(request.linger, DurationOf(OptionId::kLinger, *linger));
     if (request.control_path.empty()) {
       return {ErrorCode::kUsage, "--linger is for --control: other clients find no descriptor"};
     }
@@ -344,6 +344,15 @@ std::string UserFilePath(const Environment& environment) {
   return home.empty() ? std::string() : home + "/.config/hvdray/config.yaml";
 }
 
+RawOption CommandRequest::Get(OptionId id) const {
+  if (const RawOption* given = said.Find(id)) return *given;
+  OptionRow row = RowOf(id);
+  for (const CommandOption& option : command->options) {
+    if (option.id == id && !option.default_text.empty()) row.default_text = option.default_text;
+  }
+  return {{DefaultText(row)}, "default", "default"};
+}
+
 Result<RunRequest> ResolveRun(std::span<const std::string> args, const Environment& environment,
                               const ResolverFiles& files, CalledAs name) {
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args));
@@ -396,7 +405,7 @@ Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const 
                                       const Environment& environment, const HomeOf& home_of) {
   const CommandRow& row = CommandNamed(command);
   HVDRAY_ASSIGN_OR_RETURN(ParsedArgv argv, ParseArgv(args, command));
-  CommandRequest request;
+  CommandRequest request{.command = &row};
   if (!argv.options.empty() && argv.options.back().row->type == OptionType::kAction) {
     request.wants_help = argv.options.back().row->id == OptionId::kHelp;
     request.wants_version = !request.wants_help;
@@ -452,6 +461,7 @@ Result<SubmitRequest> ResolveSubmit(std::span<const std::string> args, const Hom
   rest.options.insert(rest.options.begin(), argv.options.begin(), argv.options.end());
   submit.is_gang = std::ranges::any_of(
       rest.options, [](const ParsedOption& option) { return option.row->id == OptionId::kGang; });
+  submit.request.command = &row;
   submit.request.arguments = rest.command;
   if (submit.is_gang) {
     HVDRAY_RETURN_IF_ERROR(TakeGangOptions(rest, &submit));

@@ -76,6 +76,7 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
 
 /// What was asked of a command that starts no job.
 struct CommandRequest {
+  const CommandRow* command = nullptr;
   std::vector<std::string> arguments;  ///< As many as the command takes.
   LayerStack said;                     ///< Flags, then variables.
   JobSpec spec;                        ///< The options that run has too; no hosts, np 1.
@@ -83,6 +84,8 @@ struct CommandRequest {
   bool wants_version = false;
   /// Whether a flag was given.
   bool Has(OptionId id) const { return said.Find(id) != nullptr; }
+  /// What is said, else the default that help shows, which must be a value.
+  RawOption Get(OptionId id) const;
 };
 
 /// Resolves `args`, the words after `hvdray COMMAND`. Options stand before or after arguments;

@@ -11,6 +11,7 @@
 #include "base/json_fields.h"
 #include "base/text.h"
 #include "launcher/job/option_table.h"
+#include "launcher/job/option_value.h"
 #include "launcher/job/spec_json.h"
 #include "launcher/job/value_text.h"
 
@@ -92,31 +93,6 @@ Environment EnvironmentForRay(const JobSpec& spec, const Environment& client) {
     }
   }
   return result;
-}
-
-Result<std::pair<std::string, double>> ParseSlotResource(std::string_view label,
-                                                         std::string_view text) {
-  const auto wrong = [label](std::string_view how, std::string hint = {}) {
-    return Status(ErrorCode::kUsage, fmt::format("{} {}", label, how), std::move(hint));
-  };
-  const size_t equals = text.find('=');
-  if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size()) {
-    return wrong(fmt::format("must be NAME=AMOUNT, not {}", Quoted(text)));
-  }
-  const std::string name(text.substr(0, equals));
-  if (name == "CPU" || name == "GPU") {
-    return wrong(fmt::format("must not name {}", name),
-                 name == "CPU" ? "--cpus-per-slot N" : "--use-gpu --gpus-per-slot N");
-  }
-  const std::string_view value = text.substr(equals + 1);
-  const bool is_bytes = name == "memory" || name == "object_store_memory";
-  const Result<double> amount = is_bytes ? ParseBytes(value) : ParseNumber(value);
-  if (!amount.ok()) return wrong(amount.status().message());
-  if (*amount < 0 || *amount > kMaxAmount) {
-    return wrong(fmt::format("must be from 0 to {:g}, not {}", kMaxAmount, Quoted(value)));
-  }
-  if (*amount == 0) return wrong(fmt::format("must ask for more than 0 of {}", Quoted(name)));
-  return std::pair(name, *amount);
 }
 
 Status CheckSlotGpus(std::string_view label, const std::optional<double>& gpus, bool uses_gpu) {

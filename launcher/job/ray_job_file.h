@@ -9,8 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/environ.h"
 #include "base/result.h"
@@ -27,9 +25,6 @@ inline constexpr const char* kRayJobFileName = "job.json";
 inline constexpr const char* kRayControlFileName = "control";
 /// The largest file that ParseRayJobFile() accepts.
 inline constexpr size_t kMaxRayJobFileBytes = size_t{16} << 20;
-
-/// Largest amount of a resource, beyond any real node; keeps sums exact.
-inline constexpr double kMaxAmount = 1e15;
 
 /// The contents of the file.
 struct RayJobFile {
@@ -57,15 +52,8 @@ Environment EnvironmentForRay(const JobSpec& spec, const Environment& client);
 /// provide it.
 RayAsk RayAskOf(const JobSpec& spec);
 
-// What makes up a slot, for `hvdray run` and `hvdray slots`. Errors: kUsage, beginning with
-// `label`, which names the option.
-
-/// The name and amount of "disk=0.5" or "memory=1GiB". What Ray counts in bytes may have a unit
-/// (ParseBytes()). Refuses CPU and GPU, which have options of their own.
-Result<std::pair<std::string, double>> ParseSlotResource(std::string_view label,
-                                                         std::string_view text);
-
 /// Checks --gpus-per-slot: a whole number of at least 1 that needs --use-gpu, or 0 without it.
+/// Errors: kUsage, beginning with `label`, which names the option.
 Status CheckSlotGpus(std::string_view label, const std::optional<double>& gpus, bool uses_gpu);
 
 }  // namespace hvdray

@@ -24,7 +24,6 @@
 #include "launcher/job/ray_runtime_env.h"
 #include "launcher/job/user_variables.h"
 #include "launcher/job/value_text.h"
-#include "wire/message.h"
 
 namespace hvdray {
 namespace {
@@ -47,161 +46,49 @@ const RawOption* SaidForThisJob(const LayerStack& job, OptionId id) {
 
 // --- Settings that stand alone
 
-/// Reads settings one by one and remembers the first fault, so that a list of reads stays a list.
-/// A setting that no level names keeps its value. Errors of all reads: kUsage.
-class SettingReader {
- public:
-  explicit SettingReader(const LayerStack& layers) : layers_(layers) {}
-  Status TakeStatus() { return std::move(status_); }
-
-  template <typename T, typename Parse>
-  void Read(OptionId id, Setting<T>* out, Parse parse) {
-    const RawOption* raw = layers_.Find(id);
-    if (raw == nullptr || !status_.ok()) return;
-    Result<T> value = parse(*raw);
-    if (value.ok()) {
-      out->Set(std::move(value).value(), raw->origin);
-    } else {
-      status_ = std::move(value).status();
-    }
-  }
-
-  /// Reads an option whose row and field determine how; does nothing for others.
-  template <typename T>
-  void ByType(const OptionRow& row, Setting<T>* out) {
-    const OptionId id = row.id;
-    if constexpr (std::is_same_v<T, bool>) {
-      Read(id, out, &FlagOf);
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      if (row.type == OptionType::kText) Read(id, out, &TextOf);
-    } else if constexpr (std::is_same_v<T, Duration>) {
-      Read(id, out, [&row](const RawOption& raw) { return TimeOf(row, raw); });
-    } else if constexpr (std::is_same_v<T, std::optional<PlanFormat>>) {
-      Read(id, out, [id](const RawOption& raw) -> Result<T> {
-        HVDRAY_ASSIGN_OR_RETURN(const std::optional<size_t> choice, OptionalChoiceOf(id, raw));
-        if (!choice) return T();
-        return T(static_cast<PlanFormat>(*choice));
-      });
-    } else if constexpr (std::is_enum_v<T>) {
-      Read(id, out, [id](const RawOption& raw) -> Result<T> {
-        HVDRAY_ASSIGN_OR_RETURN(const size_t choice, ChoiceOf(id, raw));
-        return static_cast<T>(choice);
-      });
-    } else if constexpr (std::is_constructible_v<T, int> && !std::is_same_v<T, double>) {
-      if (row.type != OptionType::kInt) return;
-      Read(id, out, [id](const RawOption& raw) -> Result<T> {
-        HVDRAY_ASSIGN_OR_RETURN(const int64_t value, WholeOf(id, raw));
-        return T(static_cast<int>(value));
-      });
-    }
-  }
-
- private:
-  static Result<std::string> TextOf(const RawOption& raw) {
+/// By the type of the member that the option sets.
+template <typename T>
+Result<T> ReadAs(const OptionRow& row, const RawOption& raw) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return FlagOf(raw);
+  } else if constexpr (std::is_same_v<T, std::string>) {
     if (!raw.last().empty()) return raw.last();
     return Refused(fmt::format("{} must not be empty", raw.label));
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    return raw.values;
+  } else if constexpr (std::is_same_v<T, Duration>) {
+    return DurationOf(row.id, raw);
+  } else if constexpr (std::is_same_v<T, std::optional<PlanFormat>>) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::optional<size_t> choice, OptionalChoiceOf(row.id, raw));
+    return choice ? T(static_cast<PlanFormat>(*choice)) : T();
+  } else if constexpr (std::is_enum_v<T>) {
+    HVDRAY_ASSIGN_OR_RETURN(const size_t choice, ChoiceOf(row.id, raw));
+    return static_cast<T>(choice);
+  } else if constexpr (std::is_same_v<T, std::optional<std::pair<int, int>>>) {
+    HVDRAY_ASSIGN_OR_RETURN(const auto range, PairOf(row.id, raw));
+    if (range.first <= range.second) return T(range);
+    return Refused(fmt::format("{}: the lower limit {} is above the upper limit {}", raw.label,
+                               range.first, range.second));
+  } else if constexpr (std::is_convertible_v<int, T> && !std::is_same_v<T, double>) {
+    HVDRAY_ASSIGN_OR_RETURN(const int64_t value, WholeOf(row.id, raw));
+    return T(static_cast<int>(value));
+  } else {
+    return Status(ErrorCode::kInternal, "the row says how it is read");
   }
-  static Result<Duration> TimeOf(const OptionRow& row, const RawOption& raw) {
-    HVDRAY_ASSIGN_OR_RETURN(const Duration time, DurationOf(raw));
-    if (time > Duration::zero() || row.min == 0) return time;
-    return Refused(fmt::format("{} must be above 0", raw.label));
-  }
-
-  const LayerStack& layers_;
-  Status status_;
-};
-
-Result<std::optional<int>> StdinOf(const RawOption& raw) {
-  const std::string text = raw.last();
-  if (text == "none") return std::optional<int>();
-  const Result<int64_t> rank = ParseWhole(text, 0, 65535);
-  if (rank.ok()) return std::optional<int>(static_cast<int>(*rank));
-  return Refused(fmt::format("{} must be a rank or none, not {}", raw.label, Quoted(text)));
-}
-
-Result<std::optional<int>> ThreadsOf(const RawOption& raw) {
-  const std::string text = raw.last();
-  if (text == "inherit") return std::optional<int>();
-  const Result<int64_t> threads = ParseWhole(text, 1, 65536);
-  if (threads.ok()) return std::optional<int>(static_cast<int>(*threads));
-  return Refused(fmt::format("{} must be a number from 1 to 65536 or inherit, not {}", raw.label,
-                             Quoted(text)));
-}
-
-Result<std::vector<std::string>> InterfacesOf(const RawOption& raw) {
-  constexpr size_t kMaxNameBytes = 15;  // IFNAMSIZ less its NUL.
-  std::vector<std::string> names;
-  for (const std::string& list : raw.values) {
-    size_t begin = 0;
-    while (begin <= list.size()) {
-      const size_t end = std::min(list.find(',', begin), list.size());
-      const std::string name = list.substr(begin, end - begin);
-      if (name.empty() || name.size() > kMaxNameBytes ||
-          name.find_first_of(" \t\n/") != std::string::npos) {
-        return Refused(
-            fmt::format("{} must list network interfaces, not {}", raw.label, Quoted(name)));
-      }
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-      begin = end + 1;
-    }
-  }
-  return names;
-}
-
-Result<std::vector<SyncWord>> SyncWordsOf(const RawOption& raw) {
-  std::vector<SyncWord> words;
-  for (const std::string& text : raw.values) {
-    Result<SyncWord> word = ParseSyncWord(text);
-    if (!word.ok()) {
-      return Refused(fmt::format("{} {}", raw.label, word.status().message()));
-    }
-    words.push_back(std::move(word).value());
-  }
-  return words;
-}
-
-/// Read elsewhere, although their types are plain.
-bool HasOwnReader(OptionId id) {
-  constexpr std::array<OptionId, 8> kOnes = {OptionId::kNumProc,    OptionId::kMinNp,
-                                             OptionId::kMaxNp,      OptionId::kHostfile,
-                                             OptionId::kRay,        OptionId::kHostDiscoveryScript,
-                                             OptionId::kRayHeaders, OptionId::kRuntimeEnv};
-  return std::find(kOnes.begin(), kOnes.end(), id) != kOnes.end();
-}
-
-Result<std::vector<std::string>> ModulesOf(const RawOption& raw) {
-  constexpr const char* kHint = "--preload torch,horovod.torch, or --preload auto";
-  std::vector<std::string> modules;
-  for (const std::string& list : raw.values) {
-    if (Status status = AddModules(list, wire::kMaxPreload, modules); !status.ok()) {
-      return Refused(fmt::format("{}: {}", raw.label, status.message()), kHint);
-    }
-  }
-  const bool is_auto =
-      std::find(modules.begin(), modules.end(), wire::kPreloadAuto) != modules.end();
-  if (!is_auto || modules.size() == 1) return modules;
-  return Refused(fmt::format("{}: auto must stand alone", raw.label), kHint);
 }
 
 Status ReadSettings(const LayerStack& layers, JobSpec* spec) {
-  SettingReader reader(layers);
   for (const OptionRow& row : OptionTable()) {
-    if (HasOwnReader(row.id)) continue;
-    VisitMember(row, [&](const auto& member) { reader.ByType(row, &member.In(*spec)); });
+    const RawOption* raw = layers.Find(row.id);
+    if (raw == nullptr || row.is_settled_later) continue;
+    Status status;
+    VisitMember(row, [&]<typename T>(const SpecMember<T>& member) {
+      Result<T> value = member.read() != nullptr ? member.read()(*raw) : ReadAs<T>(row, *raw);
+      status = value.status();
+      if (status.ok()) member.In(*spec).Set(std::move(value).value(), raw->origin);
+    });
+    HVDRAY_RETURN_IF_ERROR(status);
   }
-  reader.Read(OptionId::kSync, &spec->sync, SyncWordsOf);
-  reader.Read(OptionId::kNetworkInterfaces, &spec->network_interfaces, InterfacesOf);
-  reader.Read(OptionId::kBlacklistCooldownRange, &spec->blacklist_cooldown_range,
-              [](const RawOption& raw) -> Result<std::optional<std::pair<int, int>>> {
-                HVDRAY_ASSIGN_OR_RETURN(auto range, PairOf(OptionId::kBlacklistCooldownRange, raw));
-                if (range.first <= range.second) return std::optional<std::pair<int, int>>(range);
-                return Refused(fmt::format("{}: the lower limit {} is above the upper limit {}",
-                                           raw.label, range.first, range.second));
-              });
-  reader.Read(OptionId::kStdin, &spec->stdin_rank, StdinOf);
-  reader.Read(OptionId::kOmpThreads, &spec->omp_threads, ThreadsOf);
-  reader.Read(OptionId::kPreload, &spec->preload, ModulesOf);
-  HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
   if (spec->heartbeat_timeout.get() < std::chrono::seconds(2)) {
     // Agents send one a second: below two intervals every hiccup would count as a lost host.
     return Refused(fmt::format("{}: the heartbeat timeout must be at least 2 seconds",
@@ -248,46 +135,6 @@ Setting<bool> WantsRay(const LayerStack& all, const LayerStack& job) {
     is_wanted.Set(flag.ok() && *flag, raw->origin);
   }
   return is_wanted;
-}
-
-Result<double> AmountOf(const RawOption& raw) {
-  Result<double> amount = ParseNumber(raw.last());
-  if (!amount.ok()) return Refused(fmt::format("{} {}", raw.label, amount.status().message()));
-  if (*amount >= 0 && *amount <= kMaxAmount) return amount;
-  return Refused(
-      fmt::format("{} must be from 0 to {:g}, not {}", raw.label, kMaxAmount, Quoted(raw.last())));
-}
-
-Result<std::vector<std::string>> ResourcesOf(const RawOption& raw) {
-  for (const std::string& text : raw.values) {
-    HVDRAY_RETURN_IF_ERROR(ParseSlotResource(raw.label, text).status());
-  }
-  return raw.values;
-}
-
-Result<std::vector<std::string>> LabelsOf(const RawOption& raw) {
-  for (const std::string& text : raw.values) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      return Refused(fmt::format("{} must be NAME=VALUE, not {}", raw.label, Quoted(text)));
-    }
-  }
-  return raw.values;
-}
-
-Result<std::string> HeadersOf(const RawOption& raw) {
-  const Result<HttpHeaders> headers = ParseRayHeaders(raw.last());
-  if (headers.ok()) return raw.last();
-  return Refused(fmt::format("{}: {}", raw.label, headers.status().message()),
-                 headers.status().hint());
-}
-
-Result<double> LogLimitOf(const RawOption& raw) {
-  constexpr double kLeast = double{64 << 20};
-  Result<double> bytes = ParseBytes(raw.last());
-  if (bytes.ok() && *bytes >= kLeast && *bytes <= kMaxAmount) return bytes;
-  return Refused(
-      fmt::format("{} must be a size of at least 64MiB, not {}", raw.label, Quoted(raw.last())));
 }
 
 /// A working directory and excludes in the runtime environment go where their own options put them.
@@ -438,36 +285,29 @@ Status ChooseBackend(const LayerStack& job, const std::optional<ClusterHosts>& c
   return {};
 }
 
-/// --ray and its options, and with them the choice of the backend.
-// Whether Ray is asked, how, and what a slot is made of.
-Status ReadRayAsk(const LayerStack& all, const LayerStack& job, RaySpec* out) {
-  RaySpec& ray = *out;
-  ray.is_wanted = WantsRay(all, job);
-  SettingReader reader(all);
-  reader.Read(OptionId::kRayHeaders, &ray.headers, HeadersOf);
-  reader.Read(OptionId::kCpusPerSlot, &ray.cpus_per_slot, AmountOf);
-  reader.Read(OptionId::kGpusPerSlot, &ray.gpus_per_slot,
-              [](const RawOption& raw) -> Result<std::optional<double>> {
-                HVDRAY_ASSIGN_OR_RETURN(const double gpus, AmountOf(raw));
-                return std::optional<double>(gpus);
-              });
-  reader.Read(OptionId::kResourcesPerSlot, &ray.slot_resources, ResourcesOf);
-  reader.Read(OptionId::kLabelSelector, &ray.label_selectors, LabelsOf);
-  return reader.TakeStatus();
+/// Whether Ray is asked, and with which headers.
+Status ReadRayAsk(const LayerStack& all, const LayerStack& job, RaySpec* ray) {
+  ray->is_wanted = WantsRay(all, job);
+  const RawOption* raw = all.Find(OptionId::kRayHeaders);
+  if (raw == nullptr) return {};
+  const Status status = ParseRayHeaders(raw->last()).status();
+  if (!status.ok()) {
+    return Refused(fmt::format("{}: {}", raw->label, status.message()), status.hint());
+  }
+  ray->headers.Set(raw->last(), raw->origin);
+  return {};
 }
 
+/// --ray and its options, and with them the choice of the backend.
 Status ReadRaySettings(const SpecInput& input, const ResolverFiles& files, JobSpec* spec,
                        Warnings* warnings) {
   const LayerStack& job = input.job;
   RaySpec& ray = spec->ray;
   HVDRAY_RETURN_IF_ERROR(ReadRayAsk(input.all, job, &ray));
-  SettingReader reader(input.all);
-  reader.Read(OptionId::kRayLogLimit, &ray.log_limit, LogLimitOf);
-  reader.Read(OptionId::kExclude, &ray.excludes,
-              [](const RawOption& raw) -> Result<std::vector<std::string>> { return raw.values; });
-  reader.Read(OptionId::kRuntimeEnv, &ray.runtime_env,
-              [&](const RawOption& raw) { return RuntimeEnvOf(raw, files, &ray); });
-  HVDRAY_RETURN_IF_ERROR(reader.TakeStatus());
+  if (const RawOption* raw = input.all.Find(OptionId::kRuntimeEnv)) {
+    HVDRAY_ASSIGN_OR_RETURN(std::string env, RuntimeEnvOf(*raw, files, &ray));
+    ray.runtime_env.Set(std::move(env), raw->origin);
+  }
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, input.cluster, files, spec, warnings));
   if (!*ray.is_wanted) return RefuseRayOptions(job);
   HVDRAY_RETURN_IF_ERROR(RefuseOtherOptions(job, spec));
@@ -907,21 +747,13 @@ void WarnOfInterfaces(const JobSpec& spec, const Environment& environment, Warni
 /// here: a site may set HOROVOD_ELASTIC_TIMEOUT for all its jobs.
 std::vector<std::string> ElasticOrigins(const JobSpec& spec) {
   std::vector<std::string> origins;
-  const auto add = [&origins](const auto& setting) {
-    if (!setting.is_default()) origins.push_back(setting.origin());
-  };
-  add(spec.max_np);
-  add(spec.reset_limit);
-  add(spec.blacklist_cooldown_range);
-  add(spec.elastic_mode);
-  add(spec.join);
-  add(spec.success);
-  add(spec.discovery_interval);
-  add(spec.discovery_timeout);
-  add(spec.straggler_timeout);
-  add(spec.settle);
-  add(spec.breaks_connections);
-  add(spec.record_file);
+  for (const OptionRow& row : OptionTable()) {
+    const bool is_elastic = row.group == OptionGroup::kElastic || row.id == OptionId::kRecord;
+    if (!is_elastic || row.id == OptionId::kElasticTimeout) continue;
+    VisitMember(row, [&](const auto& member) {
+      if (!member.In(spec).is_default()) origins.push_back(member.In(spec).origin());
+    });
+  }
   return origins;
 }
 

@@ -21,7 +21,6 @@ namespace hvdray {
 namespace {
 
 constexpr Duration kPace = std::chrono::milliseconds(500);
-constexpr Duration kDefaultLimit = std::chrono::seconds(60);
 // An answer that does not come must not hold up the end.
 constexpr Duration kAnswerPatience = std::chrono::milliseconds(100);
 
@@ -104,10 +103,8 @@ class Stopper {
 
 Result<int> StopRayJobs(const CommandRequest& request, RayAccess ray,
                         std::vector<std::string> ids) {
-  Duration limit = kDefaultLimit;
-  if (const RawOption* said = request.said.Find(OptionId::kTimeout)) {
-    HVDRAY_ASSIGN_OR_RETURN(limit, DurationOf(*said));
-  }
+  HVDRAY_ASSIGN_OR_RETURN(const Duration limit,
+                          DurationOf(OptionId::kTimeout, request.Get(OptionId::kTimeout)));
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   const std::string url = ray.address.Shown();
   Result<int> code = Stopper(*loop, std::move(ray), StopPlan(std::move(ids), limit)).Run();

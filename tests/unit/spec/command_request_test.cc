@@ -38,6 +38,17 @@ TEST(CommandRequestTest, HelpAndVersionNeedNoArgument) {
   EXPECT_TRUE(Request("replay", "-v")->wants_version);
 }
 
+TEST(CommandRequestTest, WhatNobodyGivesIsTheDefaultOfTheCommandsHelp) {
+  const auto get = [](const char* command, const char* line, OptionId id) {
+    const RawOption value = Request(command, line)->Get(id);
+    return fmt::format("{} ({})", value.last(), value.origin);
+  };
+  EXPECT_EQ(get("monitor", "c.yaml", OptionId::kInterval), "2 (default)");
+  EXPECT_EQ(get("monitor", "c.yaml --interval 5", OptionId::kInterval), "5 (flag --interval)");
+  EXPECT_EQ(get("stop", "id", OptionId::kTimeout), "60 (default)") << "status has another";
+  EXPECT_EQ(get("rendezvous", "", OptionId::kBind), "127.0.0.1 (default)");
+}
+
 TEST(CommandRequestTest, WhatIsWrongIsUsage) {
   const std::vector<std::pair<const char*, const char*>> wrong = {
       {"replay", ""},           {"replay", "--json"},     {"replay", "a b"},

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "launcher/job/argv.h"
+#include "launcher/job/option_value.h"
 #include "tests/unit/spec/spec_test_support.h"
 
 namespace hvdray {
@@ -178,6 +179,44 @@ TEST(OptionTableTest, ChoicesStandInTheOrderOfTheirEnums) {
   EXPECT_EQ(ChoicesOf(RowOf(OptionId::kColor)), (Words{"auto", "always", "never"}));
   EXPECT_EQ(ChoicesOf(RowOf(OptionId::kPrintPlan)), (Words{"text", "json"}));
   EXPECT_EQ(ChoicesOf(RowOf(OptionId::kPrintConfig)), (Words{"text", "json"}));
+}
+
+TEST(OptionTableTest, HelpShowsTheDefaultThatTheMemberHas) {
+  EXPECT_EQ(DefaultText(RowOf(OptionId::kGrace)), "30");
+  EXPECT_EQ(DefaultText(RowOf(OptionId::kTimeout)), "none");
+  EXPECT_EQ(DefaultText(RowOf(OptionId::kTagOutput)), "rank");
+  EXPECT_EQ(DefaultText(RowOf(OptionId::kSshConnections)), "32");
+  EXPECT_EQ(DefaultText(RowOf(OptionId::kHeartbeatTimeout)), "15; elastic: 5");
+  EXPECT_EQ(DefaultText(RowOf(OptionId::kPeerCheck)), "");
+  EXPECT_EQ(DefaultText(RowOf(OptionId::kSshPort)), "ssh's own");
+}
+
+TEST(OptionTableTest, ADefaultInWordsIsTheMembersWhereItIsAValue) {
+  const JobSpec usual;
+  size_t count = 0;
+  for (const OptionRow& row : OptionTable()) {
+    if (row.default_text.empty()) continue;
+    VisitMember(row, [&](const auto& member) {
+      if (member.read() == nullptr) return;
+      const auto value = member.read()({{std::string(row.default_text)}, "flag", "flag"});
+      if (row.type == OptionType::kList || !value.ok()) return;
+      EXPECT_TRUE(*value == *member.In(usual)) << row.name;
+      ++count;
+    });
+  }
+  EXPECT_EQ(count, 2u) << "--stdin and --ray-log-limit";
+}
+
+TEST(OptionTableTest, AMemberWhoseTypeSaysTooLittleHasItsOwnReader) {
+  for (const OptionRow& row : OptionTable()) {
+    if (row.is_settled_later) continue;
+    VisitMember(row, [&row]<typename T>(const SpecMember<T>& member) {
+      constexpr bool is_unclear =
+          std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>> ||
+          std::is_same_v<T, std::vector<SyncWord>> || std::is_same_v<T, std::vector<HostSlots>>;
+      EXPECT_TRUE(!is_unclear || member.read() != nullptr) << row.name;
+    });
+  }
 }
 
 TEST(OptionTableTest, RowsAreWhole) {
