@@ -30,7 +30,6 @@ THIRD_PARTY = {
     "gloo/": {"collective/mesh.cc", "bench/collective_load.cc"},
     "nccl.h": {"collective/nccl_communicator.cc"},
 }
-CLI11_ROOMS = ("cmd/", "bench/", "examples/", "tools/")
 WHY = re.compile("# (?!type:)")
 EXAMPLES = ("collective/", "base/", "digits/")
 
@@ -111,8 +110,6 @@ def wrong_headers():
                 for prefix, allowed in THIRD_PARTY.items():
                     if header.startswith(prefix) and name not in allowed and top != "tests":
                         yield f"{name}: {header} belongs in {', '.join(sorted(allowed))} only"
-                if header.startswith("CLI/") and not name.startswith(CLI11_ROOMS):
-                    yield f"{name}: CLI11 belongs in cmd only"
                 if top == "examples" and bracket == '"' and not header.startswith(EXAMPLES):
                     yield f"{name}: examples may not include {header}"
 

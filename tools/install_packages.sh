@@ -6,7 +6,7 @@ set -euo pipefail
 
 declare -A sets=(
   [build]="g++ cmake ninja-build ccache pkg-config git ca-certificates
-    libcli11-dev libyaml-cpp-dev libcpp-httplib-dev libfmt-dev libevent-dev nlohmann-json3-dev
+    libyaml-cpp-dev libcpp-httplib-dev libfmt-dev libevent-dev nlohmann-json3-dev
     libssl-dev zlib1g-dev libzip-dev libssh2-1-dev libpugixml-dev libgloo-dev"
   [test]="libgtest-dev debootstrap python3 python3-pytest iproute2 nftables openssh-server openssh-client strace procps rsync screen tmux python3-ipykernel
     clang clang-tidy clang-format lld libclang-rt-14-dev binutils file mypy patchelf shellcheck"

@@ -3,16 +3,18 @@
 // it is a single rank.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <span>
+#include <string>
 
 #include "base/environ.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "collective/communicator.h"
 #include "digits/dataset.h"
 #include "digits/model.h"
@@ -32,6 +34,36 @@ struct Settings {
 void Print(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);
   std::fflush(stdout);
+}
+
+// From "--name value" pairs.
+Result<Settings> ReadWords(std::span<char*> words) {
+  const Status usage(
+      ErrorCode::kUsage,
+      "usage: hvdray-digits [--data FILE.csv] [--epochs N] [--batch N] [--hidden N] [--rate X]",
+      "batch: images per step and rank; rate: of learning");
+  Settings settings;
+  if (words.size() % 2 != 0) return usage;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    const std::string name = words[i];
+    const std::string value = words[i + 1];
+    if (name == "--data") {
+      settings.data = value;
+    } else if (name == "--rate") {
+      const std::optional<double> rate = ParseDouble(value);
+      if (!rate) return usage;
+      settings.rate = static_cast<float>(*rate);
+    } else {
+      int* const number = name == "--epochs"   ? &settings.epochs
+                          : name == "--batch"  ? &settings.batch
+                          : name == "--hidden" ? &settings.hidden
+                                               : nullptr;
+      const std::optional<int> whole = ParseInteger<int>(value);
+      if (number == nullptr || !whole || *whole < 1 || *whole > 100000) return usage;
+      *number = *whole;
+    }
+  }
+  return settings;
 }
 
 // One pass over this rank's shard, in step with all others. Returns the mean loss over all ranks.
@@ -121,22 +153,11 @@ Status Train(const Settings& settings) {
 }  // namespace
 }  // namespace hvdray::digits
 
-int main(int argc, char** argv) try {
-  hvdray::digits::Settings settings;
-  CLI::App app{"Trains a small network on 8x8 images of digits, data-parallel."};
-  app.add_option("--data", settings.data, "CSV file of images")->capture_default_str();
-  app.add_option("--epochs", settings.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
-  app.add_option("--batch", settings.batch, "Images per step and rank")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app.add_option("--hidden", settings.hidden)->check(CLI::Range(1, 4096))->capture_default_str();
-  app.add_option("--rate", settings.rate, "Learning rate")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  const hvdray::Status status = hvdray::digits::Train(settings);
+int main(int argc, char** argv) {
+  const auto settings = hvdray::digits::ReadWords(std::span(argv, argc).subspan(argc > 0 ? 1 : 0));
+  const hvdray::Status status =
+      settings.ok() ? hvdray::digits::Train(*settings) : settings.status();
   if (status.ok()) return 0;
   std::fprintf(stderr, "digits: %s\n", status.ToString().c_str());
-  return 1;
-} catch (const std::exception& error) {  // CLI11 and the standard library
-  std::fprintf(stderr, "digits: %s\n", error.what());
   return 1;
 }
