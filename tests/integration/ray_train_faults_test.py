@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from ray_libraries import library_programs_on
+from ray_libraries import end_of_the_head, library_programs_on
 
 from hosts_processes import wait_until
 
@@ -116,6 +116,20 @@ fit(loop, workers=2)
     assert job.wait(60).code == -signal.SIGKILL
     programs.run("")  # ends what Ray keeps
     wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all", within=120)
+
+
+def test_a_head_that_goes_away_ends_a_fit_and_leaves_what_was_committed(programs, ray_cluster, tmp_path):
+    job = programs.start(BEGIN + """
+def loop(config):
+    report(2, {"loss": 1.0})
+    rank = train.get_context().get_world_rank()
+    open(os.path.join(config["folder"], f"rank{rank}"), "w").close()
+    time.sleep(600)
+fit(loop, workers=2, max_failures=-1)
+""")
+    wait_until(lambda: all((tmp_path / f"rank{rank}").exists() for rank in (0, 1)), "both ranks", within=420)
+    end_of_the_head(ray_cluster, job)
+    assert "3" in [path.read_text() for path in (tmp_path / "results").glob("*/checkpoint_*/step")]
 
 
 def test_between_one_and_three_workers_as_a_node_leaves_and_comes(programs, ray_cluster, tmp_path):
