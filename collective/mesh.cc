@@ -49,6 +49,8 @@ constexpr uint64_t kProbeSlot = 3;
 constexpr int kNobody = -1;
 // A rank that ends the mesh waits so long for its last words to go.
 constexpr std::chrono::milliseconds kLastWords{50};
+// So often a rank looks, while all meet, whether it waits in vain.
+constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 3650;
 
 // "The memory of inbound message `id` is there."
@@ -103,7 +105,8 @@ constexpr std::chrono::hours kMostTimeout{24 * 365};
 class Mesh::Impl {
  public:
   explicit Impl(const CommunicatorOptions& options)
-      : timeout_(std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout)) {
+      : timeout_(std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout)),
+        check_(options.check) {
     gloo::transport::tcp::attr attributes;
     attributes.iface = options.interface;
     device_ = gloo::transport::tcp::CreateDevice(attributes);
@@ -330,11 +333,17 @@ class Mesh::Impl {
   }
 
   // The time limit of Gloo's connections is that of operations, and fixed when they are made. What
-  // this rank waits for elsewhere has a limit of its own.
+  // this rank waits for elsewhere has a limit of its own. One that has died before it connects is
+  // known to nobody here.
   void LimitMeeting() {
     std::unique_lock lock(mutex_);
-    while (!end_.wait_for(lock, timeout_, [this] { return !is_limited_ || is_ended_; })) {
-      if (waits_for_ != kNobody) EndLocked(LateText(waits_for_));
+    TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
+    while (!end_.wait_for(lock, kLook, [this] { return !is_limited_ || is_ended_; })) {
+      const Status alive = check_ ? check_() : Status();
+      if (!alive.ok()) return EndLocked(alive.message());
+      if (std::chrono::steady_clock::now() < deadline) continue;
+      if (waits_for_ != kNobody) return EndLocked(LateText(waits_for_));
+      deadline += timeout_;
     }
   }
 
@@ -525,6 +534,7 @@ class Mesh::Impl {
   }
 
   std::chrono::milliseconds timeout_;
+  std::function<Status()> check_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<Peer> peers_;
