@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cluster/ray/endpoint_address.h"
+#include "cluster/transport/endpoint_address.h"
 
 namespace hvdray {
 namespace {

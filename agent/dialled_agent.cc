@@ -24,8 +24,8 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/tls_stream.h"
-#include "cluster/ray/endpoint_address.h"
-#include "cluster/ray/endpoint_dialler.h"
+#include "cluster/transport/endpoint_address.h"
+#include "cluster/transport/endpoint_dialler.h"
 
 namespace hvdray {
 namespace {

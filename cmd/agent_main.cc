@@ -8,7 +8,7 @@
 
 #include "base/signals.h"
 #include "base/standard_streams.h"
-#include "launcher/ray/ray_launch.h"
+#include "cluster/ray/ray_launch.h"
 
 int main(int argc, char** argv) {
   hvdray::FillStandardStreams();

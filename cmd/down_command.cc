@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "cluster/access/ray_passthrough.h"
+#include "cluster/up/down_cluster.h"
 #include "cmd/commands.h"
-#include "launcher/cluster/down_cluster.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/plan/cluster_file.h"
 

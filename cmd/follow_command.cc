@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cluster/ray/ray_follow.h"
 #include "cmd/commands.h"
-#include "launcher/ray/ray_follow.h"
 
 namespace hvdray {
 

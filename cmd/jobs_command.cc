@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_access.h"
 #include "cluster/ray/ray_report.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/access/actions.h"
+#include "cluster/ray/job_logs.h"
 #include "cmd/on_cluster.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/ray/job_logs.h"
 
 namespace hvdray {
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "cluster/access/ray_passthrough.h"
+#include "cluster/ray/ray_access.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 namespace {

@@ -5,6 +5,8 @@
 
 #include "base/log.h"
 #include "base/user_home.h"
+#include "cluster/ray/ray_access.h"
+#include "cluster/ray/ray_run.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
@@ -15,8 +17,6 @@
 #include "launcher/plan/launch_plan.h"
 #include "launcher/plan/log_options.h"
 #include "launcher/plan/run_on_hosts.h"
-#include "launcher/ray/ray_access.h"
-#include "launcher/ray/ray_run.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {

@@ -9,6 +9,8 @@
 #include "base/error_code.h"
 #include "base/log.h"
 #include "base/user_home.h"
+#include "cluster/ray/ray_serve.h"
+#include "cluster/ray/slots_serve.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/help.h"
@@ -19,8 +21,6 @@
 #include "launcher/plan/launch_plan.h"
 #include "launcher/plan/log_options.h"
 #include "launcher/plan/run_on_hosts.h"
-#include "launcher/ray/ray_serve.h"
-#include "launcher/ray/slots_serve.h"
 #include "launcher/report/run_ending.h"
 
 namespace hvdray {

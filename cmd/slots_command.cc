@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray slots --ray`: how many slots each node of a Ray cluster has room for now. Only looks.
 #include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_access.h"
 #include "cluster/ray/ray_report.h"
 #include "cmd/commands.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/ray_job_file.h"
-#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 

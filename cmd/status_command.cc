@@ -10,10 +10,10 @@
 
 #include "cluster/access/cluster_look.h"
 #include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_access.h"
 #include "cluster/ray/ray_report.h"
 #include "cmd/on_cluster.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 namespace {

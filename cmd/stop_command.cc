@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cluster/ray/ray_access.h"
+#include "cluster/ray/ray_stop.h"
 #include "cmd/on_cluster.h"
 #include "launcher/job/exit_code.h"
-#include "launcher/ray/ray_access.h"
-#include "launcher/ray/ray_stop.h"
 
 namespace hvdray {
 namespace {

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "cluster/access/ray_passthrough.h"
+#include "cluster/up/up_cluster.h"
 #include "cmd/commands.h"
-#include "launcher/cluster/up_cluster.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/plan/cluster_file.h"
 

@@ -12,10 +12,10 @@ from rooms import ARROWS, ROOT, WHAT_IT_IS, arrows
 
 PICTURE = ROOT / "docs/rooms.svg"
 # Rows from the top, each from left to right; "" is a gap.
-ROWS = (("", "cmd", ""), ("", "cluster/access", ""), ("", "launcher/ray", ""), ("", "", "launcher/cluster"), ("", "launcher/plan", ""), ("", "launcher/engine", ""),
-        ("", "launcher/report", ""), ("", "launcher/driver", ""), ("", "launcher/job", "agent"),
-        ("collective/bench", "cluster/ssh", "cluster/ray", "cluster/provider", "wire"),
-        ("collective", "cluster", "rendezvous"), ("", "base", ""))
+ROWS = (("", "cmd", ""), ("", "cluster/access", ""), ("", "", "cluster/ray"), ("", "", "cluster/up"),
+        ("", "launcher/plan", ""), ("", "launcher/engine", ""), ("", "launcher/report", ""), ("", "launcher/driver", ""),
+        ("agent", "launcher/job", "", "cluster/cloud"), ("collective/bench", "wire", "cluster/ssh", "cluster/file"),
+        ("collective", "rendezvous", "cluster/transport", ""), ("", "base", ""))
 WIDTH, BOX_WIDTH, BOX_HEIGHT, ROW = 1130, 214, 46, 84
 
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/fd.h"
-#include "cluster/cluster_schema.h"
+#include "cluster/file/cluster_schema.h"
 #include "launcher/driver/states.h"
 #include "launcher/job/help.h"
 #include "launcher/job/run_schema.h"

@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/cluster_spec.h"
-#include "cluster/foreground_process.h"
+#include "cluster/file/cluster_spec.h"
+#include "cluster/ray/ray_access.h"
 #include "cluster/ray/ray_members.h"
-#include "cluster/remote_command.h"
+#include "cluster/transport/foreground_process.h"
+#include "cluster/transport/remote_command.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/plan/cluster_nodes.h"
-#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 

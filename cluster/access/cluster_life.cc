@@ -10,7 +10,7 @@
 
 #include "base/exec.h"
 #include "base/log.h"
-#include "cluster/foreground_process.h"
+#include "cluster/transport/foreground_process.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `hvdray logs FILE NODE [LOG]`: what Ray logs on a machine of the cluster, through its dashboard.
-// The log of a job: launcher/ray/job_logs.h.
+// The log of a job: cluster/ray/job_logs.h.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -16,13 +16,13 @@
 #include "base/text.h"
 #include "cluster/access/actions.h"
 #include "cluster/access/cluster_access.h"
-#include "cluster/provider/cloud_hosts.h"
+#include "cluster/cloud/cloud_hosts.h"
 #include "cluster/ray/dashboard_client.h"
+#include "cluster/ray/ray_access.h"
 #include "cluster/ray/ray_members.h"
 #include "launcher/engine/signals.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
-#include "launcher/ray/ray_access.h"
 
 namespace hvdray {
 namespace {

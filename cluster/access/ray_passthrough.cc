@@ -17,9 +17,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/yaml_writer.h"
-#include "cluster/cluster_form.h"
-#include "cluster/foreground_process.h"
-#include "cluster/remote_command.h"
+#include "cluster/file/cluster_form.h"
+#include "cluster/transport/foreground_process.h"
+#include "cluster/transport/remote_command.h"
 #include "launcher/job/exit_code.h"
 
 namespace hvdray {

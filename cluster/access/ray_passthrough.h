@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/cluster_spec.h"
+#include "cluster/file/cluster_spec.h"
 #include "launcher/job/options_resolver.h"
 
 namespace hvdray {

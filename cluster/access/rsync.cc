@@ -18,7 +18,7 @@
 #include "base/user_home.h"
 #include "cluster/access/actions.h"
 #include "cluster/access/cluster_access.h"
-#include "cluster/rsync_words.h"
+#include "cluster/transport/rsync_words.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/plan/job_files.h"
 #include "launcher/plan/job_ssh.h"

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
-#include "cluster/ray/ray_node.h"
+#include "launcher/job/ray_node.h"
 
 namespace hvdray {
 

@@ -16,9 +16,9 @@
 #include "base/http_client.h"
 #include "base/result.h"
 #include "base/types.h"
-#include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
 #include "cluster/ray/ray_report.h"
+#include "launcher/job/ray_address.h"
 
 namespace hvdray {
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "cluster/ray/ray_request.h"
+#include "launcher/job/ray_request.h"
 
 namespace hvdray {
 namespace {

@@ -14,9 +14,9 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "cluster/ray/broker_messages.h"
-#include "cluster/ray/ray_node.h"
-#include "cluster/ray/ray_request.h"
 #include "cluster/ray/ray_transport.h"
+#include "launcher/job/ray_node.h"
+#include "launcher/job/ray_request.h"
 
 namespace hvdray {
 

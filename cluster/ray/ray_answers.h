@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "base/status.h"
 #include "base/types.h"
-#include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
+#include "launcher/job/ray_address.h"
 
 namespace hvdray {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/ray/ray_node.h"
+#include "launcher/job/ray_node.h"
 
 namespace hvdray {
 

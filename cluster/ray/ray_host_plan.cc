@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cluster/ray/group_wait.h"
-#include "cluster/ray/ray_request.h"
+#include "launcher/job/ray_request.h"
 
 namespace hvdray {
 namespace {

@@ -15,9 +15,9 @@
 #include "base/host_slots.h"
 #include "base/types.h"
 #include "cluster/ray/broker_messages.h"
-#include "cluster/ray/ray_node.h"
-#include "cluster/ray/ray_request.h"
 #include "cluster/ray/ray_transport.h"
+#include "launcher/job/ray_node.h"
+#include "launcher/job/ray_request.h"
 
 namespace hvdray {
 

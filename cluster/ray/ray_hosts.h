@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "cluster/host_source.h"
 #include "cluster/ray/ray_broker.h"
 #include "cluster/ray/ray_host_plan.h"
 #include "cluster/ray/ray_transport.h"
+#include "launcher/engine/host_source.h"
 
 namespace hvdray {
 

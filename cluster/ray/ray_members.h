@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/ray/ray_node.h"
+#include "launcher/job/ray_node.h"
 
 namespace hvdray {
 
@@ -21,7 +21,7 @@ struct RayMember {
   bool operator==(const RayMember&) const = default;
 };
 
-/// "ADDRESS NODE_ID IP", as the head keeps it (launcher/cluster/node_script.h). nullopt for any
+/// "ADDRESS NODE_ID IP", as the head keeps it (cluster/up/node_script.h). nullopt for any
 /// other line.
 std::optional<RayMember> ParseRayMember(std::string_view line);
 

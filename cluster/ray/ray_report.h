@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_facts.h"
 #include "cluster/ray/ray_members.h"
-#include "cluster/ray/ray_request.h"
+#include "launcher/job/ray_address.h"
+#include "launcher/job/ray_request.h"
 
 namespace hvdray {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/secret.h"
-#include "cluster/ray/endpoint_listener.h"
 #include "cluster/ray/ray_broker.h"
-#include "cluster/transport.h"
+#include "cluster/transport/endpoint_listener.h"
+#include "cluster/transport/transport.h"
 
 namespace hvdray {
 

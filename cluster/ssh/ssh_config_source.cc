@@ -21,9 +21,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cluster/child_process.h"
 #include "cluster/ssh/ssh_agent.h"
 #include "cluster/ssh/ssh_identity.h"
+#include "cluster/transport/child_process.h"
 
 namespace hvdray {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "base/blocking_pool.h"
 #include "base/loop.h"
-#include "cluster/remote_shell.h"
 #include "cluster/ssh/ssh_questions.h"
 #include "cluster/ssh/ssh_target.h"
+#include "cluster/transport/remote_shell.h"
 
 namespace hvdray {
 

@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
-#include "cluster/transport.h"
+#include "cluster/transport/transport.h"
 #include "wire/link.h"
 
 namespace hvdray {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/host_slots.h"
-#include "cluster/host_source.h"
-#include "cluster/transport.h"
+#include "cluster/transport/transport.h"
+#include "launcher/engine/host_source.h"
 
 namespace hvdray {
 

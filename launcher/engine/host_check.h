@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "cluster/transport.h"
+#include "cluster/transport/transport.h"
 #include "launcher/engine/agent_set.h"
 #include "launcher/engine/launcher.h"
 #include "launcher/engine/pair_measure.h"

@@ -16,7 +16,7 @@
 
 #include "base/environ.h"
 #include "base/loop.h"
-#include "cluster/transport.h"
+#include "cluster/transport/transport.h"
 #include "launcher/engine/sync_plan.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/nic_select.h"

@@ -69,7 +69,7 @@ enum class GpuChoice : uint8_t { kHost, kRank };
 struct RaySpec {
   Setting<bool> is_wanted;       ///< --ray, or --ray-address.
   Setting<JobBackend> backend;   ///< --backend
-  Setting<std::string> address;  ///< --ray-address. Empty: see cluster/ray/ray_address.h.
+  Setting<std::string> address;  ///< --ray-address. Empty: see launcher/job/ray_address.h.
   Setting<std::string> verify;   ///< --ray-verify: "true", "false", or a file or directory of CAs.
   Setting<std::string> headers;  ///< --ray-headers: a JSON object of strings. May hold secrets.
   Setting<std::string> python;   ///< --ray-python. Empty: the Python that Ray runs in.

@@ -13,8 +13,8 @@
 #include "base/environ.h"
 #include "base/result.h"
 #include "base/types.h"
-#include "cluster/ray/ray_request.h"
 #include "launcher/job/job_spec.h"
+#include "launcher/job/ray_request.h"
 
 namespace hvdray {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "cluster/cluster_spec.h"
+#include "cluster/file/cluster_spec.h"
 #include "launcher/job/option_layers.h"
 
 namespace hvdray {

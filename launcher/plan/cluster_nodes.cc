@@ -11,8 +11,8 @@
 #include "base/environ.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cluster/provider/aws_provider.h"
-#include "cluster/provider/cloud_hosts.h"
+#include "cluster/cloud/aws_provider.h"
+#include "cluster/cloud/cloud_hosts.h"
 #include "launcher/job/hostfile.h"
 
 namespace hvdray {

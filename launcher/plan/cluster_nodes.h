@@ -9,8 +9,8 @@
 
 #include "base/host_slots.h"
 #include "base/result.h"
-#include "cluster/cluster_spec.h"
-#include "cluster/provider/provider.h"
+#include "cluster/cloud/provider.h"
+#include "cluster/file/cluster_spec.h"
 #include "launcher/job/options_resolver.h"
 
 namespace hvdray {

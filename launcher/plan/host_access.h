@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/blocking_pool.h"
-#include "cluster/command_shell.h"
-#include "cluster/remote_transport.h"
-#include "cluster/this_machine.h"
+#include "cluster/transport/command_shell.h"
+#include "cluster/transport/remote_transport.h"
+#include "cluster/transport/this_machine.h"
 #include "launcher/engine/elastic_hosts.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/nic_select.h"

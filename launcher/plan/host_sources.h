@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/loop.h"
-#include "cluster/cluster_spec.h"
-#include "cluster/host_source.h"
+#include "cluster/file/cluster_spec.h"
+#include "launcher/engine/host_source.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/options_resolver.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "base/blocking_pool.h"
-#include "cluster/command_shell.h"
-#include "cluster/remote_transport.h"
 #include "cluster/ssh/ssh_target.h"
+#include "cluster/transport/command_shell.h"
+#include "cluster/transport/remote_transport.h"
 #include "launcher/job/job_spec.h"
 #include "launcher/job/placement.h"
 

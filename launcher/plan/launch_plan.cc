@@ -23,8 +23,8 @@
 
 #include "base/exec.h"
 #include "base/log.h"
-#include "cluster/discovery_script.h"
-#include "cluster/this_machine.h"
+#include "cluster/transport/this_machine.h"
+#include "launcher/engine/discovery_script.h"
 #include "launcher/engine/driver_policies.h"
 #include "launcher/job/exec_limits.h"
 #include "launcher/job/exit_code.h"

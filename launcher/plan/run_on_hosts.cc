@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/terminal.h"
-#include "cluster/host_source.h"
+#include "launcher/engine/host_source.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/open_job.h"
 #include "launcher/job/exit_code.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "cluster/ray/endpoint_listener.h"
+#include "cluster/transport/endpoint_listener.h"
 
 namespace hvdray {
 

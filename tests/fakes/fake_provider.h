@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/provider/provider.h"
+#include "cluster/cloud/provider.h"
 
 namespace hvdray {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "cluster/transport.h"
+#include "cluster/transport/transport.h"
 #include "wire/link.h"
 
 namespace hvdray {

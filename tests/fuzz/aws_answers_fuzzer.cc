@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "cluster/provider/aws_answers.h"
-#include "cluster/provider/aws_credentials.h"
-#include "cluster/provider/aws_plan.h"
+#include "cluster/cloud/aws_answers.h"
+#include "cluster/cloud/aws_credentials.h"
+#include "cluster/cloud/aws_plan.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "cluster/provider/aws_credentials.h"
+#include "cluster/cloud/aws_credentials.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/yaml_writer.h"
-#include "cluster/cluster_form.h"
-#include "cluster/cluster_spec.h"
+#include "cluster/file/cluster_form.h"
+#include "cluster/file/cluster_spec.h"
 
 namespace {
 

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "base/json.h"
-#include "cluster/ray/ray_address.h"
 #include "cluster/ray/ray_answers.h"
 #include "cluster/ray/ray_facts.h"
 #include "cluster/ray/ray_report.h"
+#include "launcher/job/ray_address.h"
 
 namespace {
 

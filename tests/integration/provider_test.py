@@ -219,7 +219,7 @@ def test_scalars_of_yaml_1_1_have_rays_launch_hash(request, probe, aws_cloud):
 
 
 def test_the_text_parameters_are_those_of_amazons_model(aws_cloud):
-    source = (pathlib.Path(__file__).resolve().parents[2] / "cluster/cluster_schema.cc").read_text()
+    source = (pathlib.Path(__file__).resolve().parents[2] / "cluster/file/cluster_schema.cc").read_text()
     table = source.split("kAwsText[] = {")[1].split("};")[0]
     ours = set(re.findall(r'"(\w+)"', table))
     theirs = json.loads(subprocess.run([aws_cloud.venv / "bin/python", "-c", """

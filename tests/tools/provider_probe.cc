@@ -15,9 +15,9 @@
 #include "base/environ.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "cluster/provider/aws_plan.h"
-#include "cluster/provider/aws_provider.h"
-#include "cluster/provider/aws_query.h"
+#include "cluster/cloud/aws_plan.h"
+#include "cluster/cloud/aws_provider.h"
+#include "cluster/cloud/aws_query.h"
 
 namespace hvdray {
 namespace {

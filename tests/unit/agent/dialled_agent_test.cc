@@ -14,7 +14,7 @@
 #include "base/exec.h"
 #include "base/fd.h"
 #include "base/tls_stream.h"
-#include "cluster/ray/endpoint_listener.h"
+#include "cluster/transport/endpoint_listener.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/link_calls.h"
 #include "tests/unit/agent/probe.h"

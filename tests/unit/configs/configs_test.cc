@@ -9,9 +9,9 @@
 
 #include "base/fd.h"
 #include "base/yaml_writer.h"
-#include "cluster/cluster_form.h"
-#include "cluster/cluster_schema.h"
-#include "cluster/cluster_spec.h"
+#include "cluster/file/cluster_form.h"
+#include "cluster/file/cluster_schema.h"
+#include "cluster/file/cluster_spec.h"
 #include "launcher/job/option_table.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/job/ray_job_file.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ray/endpoint_address.h"
+#include "cluster/transport/endpoint_address.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an agent dials its driver: retries, several addresses, final rejections.
-#include "cluster/ray/endpoint_dialler.h"
+#include "cluster/transport/endpoint_dialler.h"
 
 #include "tests/unit/endpoints/endpoint_harness.h"
 

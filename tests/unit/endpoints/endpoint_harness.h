@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/tls_stream.h"
-#include "cluster/ray/endpoint_address.h"
-#include "cluster/ray/endpoint_dialler.h"
-#include "cluster/ray/endpoint_listener.h"
+#include "cluster/transport/endpoint_address.h"
+#include "cluster/transport/endpoint_dialler.h"
+#include "cluster/transport/endpoint_listener.h"
 #include "tests/fakes/loop_runner.h"
 
 namespace hvdray {

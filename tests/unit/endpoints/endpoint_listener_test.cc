@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One agent per agent endpoint, and no other peer gets in.
-#include "cluster/ray/endpoint_listener.h"
+#include "cluster/transport/endpoint_listener.h"
 
 #include <sys/resource.h>
 #include <sys/socket.h>

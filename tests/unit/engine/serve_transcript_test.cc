@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "base/message_stream.h"
-#include "cluster/host_source.h"
 #include "launcher/engine/generation_start.h"
+#include "launcher/engine/host_source.h"
 #include "launcher/engine/open_job.h"
 #include "tests/fakes/fake_transport.h"
 #include "tests/fakes/golden.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real scripts, run by a real loop.
-#include "cluster/discovery_script.h"
+#include "launcher/engine/discovery_script.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

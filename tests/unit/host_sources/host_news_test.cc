@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "cluster/host_source.h"
+#include "launcher/engine/host_source.h"
 
 namespace hvdray {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/discovery_script.h"
+#include "launcher/engine/discovery_script.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/host_source.h"
+#include "launcher/engine/host_source.h"
 
 namespace hvdray {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "cluster/host_source.h"
+#include "launcher/engine/host_source.h"
 #include "launcher/job/hostfile.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/temp_directory.h"

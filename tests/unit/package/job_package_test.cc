@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packages for Ray: what is in them as Python's zipfile reads it, when their names change, and what
 // is refused.
-#include "launcher/ray/job_package.h"
+#include "cluster/ray/job_package.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -13,9 +13,9 @@
 
 #include "base/fd.h"
 #include "base/file.h"
-#include "cluster/foreground_process.h"
-#include "cluster/rsync_words.h"
-#include "cluster/ssh_tunnel.h"
+#include "cluster/transport/foreground_process.h"
+#include "cluster/transport/rsync_words.h"
+#include "cluster/transport/ssh_tunnel.h"
 #include "launcher/plan/job_ssh.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/loopback_sshd.h"

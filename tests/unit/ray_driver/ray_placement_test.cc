@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/ray/group_wait.h"
-#include "cluster/ray/ray_request.h"
+#include "launcher/job/ray_request.h"
 #include "tests/unit/ray_driver/ray_cluster.h"
 
 namespace hvdray {

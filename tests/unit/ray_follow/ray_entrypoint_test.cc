@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/fd.h"
-#include "launcher/ray/ray_submit.h"
+#include "cluster/ray/ray_submit.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a client of a job on Ray does, fact by fact.
-#include "launcher/ray/ray_follow_plan.h"
+#include "cluster/ray/ray_follow_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of --output-filename as a client makes them of a job's stream.
-#include "launcher/ray/ray_rank_files.h"
+#include "cluster/ray/ray_rank_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/ray/ray_stop_plan.h"
+#include "cluster/ray/ray_stop_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "launcher/ray/ray_launch_log.h"
+#include "cluster/ray/ray_launch_log.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

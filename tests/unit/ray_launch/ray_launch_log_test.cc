@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/ray/ray_launch_log.h"
+#include "cluster/ray/ray_launch_log.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

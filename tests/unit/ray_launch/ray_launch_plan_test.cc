@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "launcher/ray/ray_launch.h"
-#include "launcher/ray/ray_slots.h"
+#include "cluster/ray/ray_launch.h"
+#include "cluster/ray/ray_slots.h"
 
 namespace hvdray {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recorded client over a real socket; the session is played by the test. Not here: a real session
 // behind it (tests/integration/ray_calls_test.py).
-#include "launcher/ray/recorded_client.h"
+#include "cluster/ray/recorded_client.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What options become as bundles, and what is said of a cluster that can't hold them.
-#include "cluster/ray/ray_request.h"
+#include "launcher/job/ray_request.h"
 
 #include <gtest/gtest.h>
 

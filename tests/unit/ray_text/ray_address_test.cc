@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ray/ray_address.h"
+#include "launcher/job/ray_address.h"
 
 #include <gtest/gtest.h>
 

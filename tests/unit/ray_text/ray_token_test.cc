@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "cluster/ray/ray_address.h"
+#include "launcher/job/ray_address.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/agent_bootstrap.h"
+#include "cluster/transport/agent_bootstrap.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/agent_builds.h"
+#include "cluster/transport/agent_builds.h"
 
 #include <elf.h>
 #include <fmt/format.h>

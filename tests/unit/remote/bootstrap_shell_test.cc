@@ -11,9 +11,9 @@
 
 #include "base/fd.h"
 #include "base/gzip.h"
-#include "cluster/agent_bootstrap.h"
-#include "cluster/agent_builds.h"
-#include "cluster/child_process.h"
+#include "cluster/transport/agent_bootstrap.h"
+#include "cluster/transport/agent_builds.h"
+#include "cluster/transport/child_process.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/stream_owner.h"

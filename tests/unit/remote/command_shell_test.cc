@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/command_shell.h"
+#include "cluster/transport/command_shell.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "base/text.h"
-#include "cluster/child_process.h"
+#include "cluster/transport/child_process.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/stream_owner.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/foreground_process.h"
+#include "cluster/transport/foreground_process.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

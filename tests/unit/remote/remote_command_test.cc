@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scripts run in the real shells of this machine; what ssh adds is in cluster_access_test.py.
-#include "cluster/remote_command.h"
+#include "cluster/transport/remote_command.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "base/fd.h"
-#include "cluster/foreground_process.h"
-#include "cluster/rsync_words.h"
+#include "cluster/transport/foreground_process.h"
+#include "cluster/transport/rsync_words.h"
 
 namespace hvdray {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/remote_transport.h"
+#include "cluster/transport/remote_transport.h"
 
 #include <gtest/gtest.h>
 

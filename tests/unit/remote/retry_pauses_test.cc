@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "cluster/remote_transport.h"
+#include "cluster/transport/remote_transport.h"
 
 namespace hvdray {
 namespace {

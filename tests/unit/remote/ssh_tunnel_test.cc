@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/ssh_tunnel.h"
+#include "cluster/transport/ssh_tunnel.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

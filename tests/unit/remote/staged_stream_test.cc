@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cluster/agent_bootstrap.h"
+#include "cluster/transport/agent_bootstrap.h"
 #include "tests/fakes/fake_stream.h"
 #include "tests/fakes/loop_runner.h"
 #include "tests/fakes/stream_owner.h"

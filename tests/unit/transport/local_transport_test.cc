@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/local_transport.h"
+#include "cluster/transport/local_transport.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "cluster/this_machine.h"
+#include "cluster/transport/this_machine.h"
 #include "tests/fakes/stream_owner.h"
 
 namespace hvdray {

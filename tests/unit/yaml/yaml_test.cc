@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // YAML files: trees and their places, typed reads, hostile input, random trees written and read
 // back. Not here: what the keys of job and cluster files mean (tests/unit/spec,
-// tests/unit/cluster), and YAML that yaml-cpp itself gets wrong.
+// tests/unit/cluster_file), and YAML that yaml-cpp itself gets wrong.
 #include "base/yaml.h"
 
 #include <gtest/gtest.h>

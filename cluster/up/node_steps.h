@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `hvdray up` does to one node, as steps in order, and which of them are done. Pure.
+// docs/cluster.md, "up", says what a user sees of it.
+#ifndef HVDRAY_CLUSTER_UP_NODE_STEPS_H_
+#define HVDRAY_CLUSTER_UP_NODE_STEPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/file/cluster_spec.h"
+#include "launcher/engine/sync_plan.h"
+
+namespace hvdray {
+
+/// In the order in which a node goes through them.
+enum class StepKind : uint8_t { kFiles, kInitialization, kContainer, kBootstrap, kSetup, kStart };
+
+std::string_view NameOf(StepKind kind);
+
+/// One step. Its hash covers its own content and the hash of the step before, so that the hashes
+/// that a node has recorded tell how far it got with exactly these steps.
+struct NodeStep {
+  StepKind kind = StepKind::kSetup;
+  std::string command;  ///< A shell line; of a copy and of kContainer: what is done, for people.
+  std::string hash;     ///< 64 hex digits.
+  int number = 1;       ///< Among the steps of its kind, from 1.
+  int count = 1;        ///< How many there are of its kind.
+  std::string config;   ///< Of kContainer: a hash of what the container is started with.
+  /// For the verb in node_script.h: of kContainer what follows CONFIG, of kBootstrap its files.
+  std::vector<std::string> arguments;
+};
+
+/// "setup 2/3: pip install torch", shortened for a line.
+std::string StepText(const NodeStep& step);
+
+/// Where the file mounts of a node with a container lie on its host, below the home directory. From
+/// there they are mounted into the container. Not in /tmp as with Ray: that is cleared at boot.
+std::string HostMountsOf(std::string_view cluster);
+
+/// What the steps of a node depend on besides its setup.
+struct StepFacts {
+  std::string files_hash;      ///< Of HashFiles(); ignored without file mounts.
+  std::string bootstrap_hash;  ///< The same of what the head's autoscaler gets; empty: nothing.
+  std::string head;            ///< The address that workers join; empty for the head itself.
+  std::vector<std::string> exports;  ///< NAME=VALUE for the start commands.
+  std::string host_mounts;           ///< HostMountsOf() the cluster, where setup has a container.
+};
+
+/// All steps of a node. Leaves `ray stop` out of its commands: hvdray ends the Ray of this cluster
+/// itself, not every Ray of the machine.
+std::vector<NodeStep> StepsOf(const ClusterNodeSetup& setup, const StepFacts& facts);
+
+/// How many of `steps` a node has done that recorded these hashes.
+size_t CountDone(std::span<const NodeStep> steps, std::span<const std::string> record);
+/// The kContainer step; nullptr: the commands run on the host itself.
+const NodeStep* FindContainer(std::span<const NodeStep> steps);
+/// Index of the first kStart step; steps.size() without one.
+size_t FirstStart(std::span<const NodeStep> steps);
+
+/// The mounts as directories to copy. A mounted file becomes a directory with that one entry. Where
+/// a file's name differs there, `renamed` is a directory of ours that has it under the new name.
+/// `home`: for local paths with "~". `host_mounts`: as in StepFacts. Blocks. Errors: kSpecInvalid
+/// for what cannot be mounted, kFileUnreadable, kFileUnwritable; each names the mount.
+Result<std::vector<SyncedDirectory>> PlanMounts(const ClusterNodeSetup& setup,
+                                                const std::string& home, const std::string& renamed,
+                                                std::string_view host_mounts = {});
+
+/// All that a directory of ours has, to copy to `target` (relative to the home directory there).
+/// Blocks. Errors: kFileUnreadable.
+Result<SyncedDirectory> PlanDirectory(const std::string& directory, const std::string& target);
+
+/// SHA-256 over targets, names, kinds, modes and contents, not over times. Reads every file.
+/// Blocks. Errors: kFileUnreadable.
+Result<std::string> HashFiles(std::span<const SyncedDirectory> directories);
+
+}  // namespace hvdray
+
+#endif  // HVDRAY_CLUSTER_UP_NODE_STEPS_H_
