@@ -32,7 +32,7 @@ Result<uint64_t> SealedSize(int fd) {
   struct stat info {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(fd, &info) != 0) {
-    return Status(ErrorCode::kUsage, "the descriptor is no sealed memory");
+    return Status(ErrorCode::kUsage, "the descriptor is not sealed memory");
   }
   return static_cast<uint64_t>(info.st_size);
 }

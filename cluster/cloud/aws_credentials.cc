@@ -374,7 +374,7 @@ Result<AwsCredentials> ParseServedCredentials(ByteView body, std::string source)
     return Status(ErrorCode::kProtocolError, fmt::format("{}: {}", source, what));
   };
   const Result<Json> json = ParseJson(body, kLimit);
-  if (!json.ok() || !json->is_object()) return fault("the answer is no JSON object");
+  if (!json.ok() || !json->is_object()) return fault("the answer is not a JSON object");
   const auto text = [&json](const char* key) {
     const auto found = json->find(key);
     return found != json->end() && found->is_string() ? found->get<std::string>() : std::string();

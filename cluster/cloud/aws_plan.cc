@@ -171,7 +171,7 @@ class Planner {
     return {ErrorCode::kSpecInvalid,
             fmt::format("none of {} key pairs in {} has its private key in ~/.ssh", kMaxKeyNames,
                         input_.region),
-            "delete key pairs that nobody uses, or set auth.ssh_private_key and KeyName"};
+            "delete key pairs that are not in use, or set auth.ssh_private_key and KeyName"};
   }
 
   /// The VPC of all groups that the file names; empty: it names none.

@@ -151,7 +151,7 @@ Result<std::string> FindRayOfCluster(const ClusterHosts& cluster, const JobSpec&
   }
   const bool has_ssh = !is_here && spec.launch_agent->empty();
   std::string said;
-  std::string denied;  // the URL of a Ray that wants a token
+  std::string denied;  // the URL of a Ray that requires a token
   for (const std::string& host : hosts) {
     std::string url = UrlOf(host, place ? place->port : kRayDashboardPort);
     const Status status = ProbeWithoutToken(url, spec);

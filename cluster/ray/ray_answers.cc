@@ -586,7 +586,7 @@ Status RayRefusal(const RayQuestion& question, const HttpReply& reply, const Ray
 
 Status NotRays(const RayQuestion& question, const HttpReply& reply, const Status& fault) {
   const std::string what = IsPage(reply)
-                               ? std::string("a web page, perhaps of a proxy that wants a login")
+                               ? std::string("a web page, perhaps of a proxy that requires a login")
                                : fault.message();
   return {question.is_first ? ErrorCode::kRayUnreachable : ErrorCode::kRayFailed,
           fmt::format("{}: {}: the answer is not Ray's: {}", question.url, question.attempt, what),

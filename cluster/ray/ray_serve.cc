@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kMaxRecording = size_t{1} << 30;
 constexpr size_t kMemoryPiece = size_t{4} << 20;
 // For a client that reads slowly, or not at all.
-constexpr Duration kPartingPatience = std::chrono::seconds(5);
+constexpr Duration kCloseTimeout = std::chrono::seconds(5);
 
 Json Message(std::string_view type) {
   Json json;
@@ -114,7 +114,7 @@ class RayJobServe {
     if (is_gone_) return 0;
     const int exit_code = too_large_.ok() ? RunJob(*job) : RefuseStart(too_large_);
     link_->Close(exit_code);
-    Part();
+    DrainClient();
     return exit_code;
   }
 
@@ -183,8 +183,8 @@ class RayJobServe {
   }
 
   /// Until the client has taken what was sent.
-  void Part() {
-    const Watch limit = loop_.After(kPartingPatience, [this] { loop_.Stop(); });
+  void DrainClient() {
+    const Watch limit = loop_.After(kCloseTimeout, [this] { loop_.Stop(); });
     const Watch look = loop_.Every(std::chrono::milliseconds(10), [this] {
       if (link_->IsFlushed()) loop_.Stop();
     });

@@ -168,7 +168,7 @@ struct Say {
   bool is_step = false;  ///< What a board of the nodes (node_board.h) shows, too.
 };
 /// The same, about something that went wrong.
-struct Complain {
+struct ReportError {
   Status why;
 };
 /// Ask the user; answered by Answer.
@@ -185,7 +185,7 @@ struct Finish {
 };
 }  // namespace cluster_effect
 using ClusterEffect = std::variant<cluster_effect::LogIn, cluster_effect::Run, cluster_effect::Say,
-                                   cluster_effect::Complain, cluster_effect::Ask,
+                                   cluster_effect::ReportError, cluster_effect::Ask,
                                    cluster_effect::Note, cluster_effect::Finish>;
 using ClusterEffects = std::vector<ClusterEffect>;
 

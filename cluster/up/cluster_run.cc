@@ -247,7 +247,9 @@ void ClusterRun::Apply(const cluster_effect::Say& effect) {
   if (!effect.is_step || !is_on_board) options_.print(effect.text + "\n");
 }
 
-void ClusterRun::Apply(const cluster_effect::Complain& effect) { options_.complain(effect.why); }
+void ClusterRun::Apply(const cluster_effect::ReportError& effect) {
+  options_.report_error(effect.why);
+}
 
 void ClusterRun::Apply(const cluster_effect::Ask& effect) {
   options_.ask(effect.question,

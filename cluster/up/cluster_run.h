@@ -36,7 +36,7 @@ struct ClusterRunOptions {
   NodeDisplay* display = nullptr;   ///< Outlives the run. nullptr: no terminal shows it.
   /// Prints text, whole lines.
   std::function<void(std::string_view text)> print;
-  std::function<void(const Status& why)> complain;
+  std::function<void(const Status& why)> report_error;
   /// Asks the user without blocking the loop; calls back from the loop. Outlives the run.
   std::function<void(const std::string& question, std::function<void(bool is_yes)>)> ask;
 };
@@ -69,7 +69,7 @@ class ClusterRun final : private AgentSet::Owner {
   void Apply(const cluster_effect::LogIn& effect);
   void Apply(const cluster_effect::Run& effect);
   void Apply(const cluster_effect::Say& effect);
-  void Apply(const cluster_effect::Complain& effect);
+  void Apply(const cluster_effect::ReportError& effect);
   void Apply(const cluster_effect::Ask& effect);
   void Apply(const cluster_effect::Note& /*effect*/) {}  // for observers
   void Apply(const cluster_effect::Finish& effect);

@@ -197,9 +197,9 @@ void DownDriver::OnLooked(size_t index, const TaskResult& result) {
   const NodeSurvey survey = ParseSurvey(result.output);
   if (!survey.at_work.empty()) {
     // It would start Ray after we have found nothing to end.
-    return Fail(index,
-                {ErrorCode::kNodeSetupFailed, "an hvdray up is at work there: " + survey.at_work,
-                 "wait for its end, or end it; then call down again"});
+    return Fail(index, {ErrorCode::kNodeSetupFailed,
+                        "an hvdray up is still running on this node: " + survey.at_work,
+                        "wait for its end, or end it; then call down again"});
   }
   const std::string expected = nodes_[index].plan.is_head ? "" : policy_.head;
   if (survey.processes > 0 && survey.joined_head != expected) {
@@ -347,7 +347,7 @@ void DownDriver::Fail(size_t index, const Status& why) {
   nodes_[index].why = why;
   Note(cluster_note::NodeFailed{static_cast<int>(index), why});
   effects_.emplace_back(
-      cluster_effect::Complain{Status(why).WithContext(nodes_[index].plan.address)});
+      cluster_effect::ReportError{Status(why).WithContext(nodes_[index].plan.address)});
   if (!is_planned_) return MakePlan();
   if (is_working_) return StopNext();
   FinishIfOver();

@@ -25,14 +25,14 @@ constexpr Duration kConnectLimit = std::chrono::seconds(10);
 
 Status CheckFile(const ClusterSpec& file) {
   if (!IsPlainClusterName(file.cluster_name)) {
-    return {
-        ErrorCode::kSpecInvalid,
-        fmt::format("cluster_name '{}' is no name for a directory", ShownText(file.cluster_name)),
-        "letters, digits and . _ - inside, at most 100"};
+    return {ErrorCode::kSpecInvalid,
+            fmt::format("cluster_name '{}' is not a valid directory name",
+                        ShownText(file.cluster_name)),
+            "letters, digits and . _ - inside, at most 100"};
   }
   if (!file.docker.container_name.empty() && !IsPlainClusterName(file.docker.container_name)) {
     return {ErrorCode::kSpecInvalid,
-            fmt::format("docker: container_name '{}' is no name for a container",
+            fmt::format("docker: container_name '{}' is not a valid container name",
                         ShownText(file.docker.container_name)),
             "letters, digits and . _ - inside, at most 100"};
   }

@@ -44,9 +44,9 @@ ClusterCall CallOf(const ManagedCluster& cluster) {
   return call;
 }
 
-using Complain = std::function<void(const Status& why)>;
+using ReportError = std::function<void(const Status& why)>;
 
-Complain ComplainerOf(const ManagedCluster& cluster) {
+ReportError ErrorReporter(const ManagedCluster& cluster) {
   // A hint that many nodes share is given once.
   return [&cluster, told = std::set<std::string>()](const Status& why) mutable {
     const bool is_new = told.insert(why.hint()).second;
@@ -59,7 +59,7 @@ Complain ComplainerOf(const ManagedCluster& cluster) {
 /// `end` unless there is one.
 Result<std::unique_ptr<ClusterEvents>> OpenEvents(Loop& loop, const ManagedCluster& cluster,
                                                   std::vector<NodeRow> nodes, ClusterEnd& end,
-                                                  const Complain& complain) {
+                                                  const ReportError& report_error) {
   const Setting<std::string>& file = cluster.spec.events_file;
   if (file->empty()) return std::unique_ptr<ClusterEvents>();
   ClusterEventsOptions options;
@@ -67,8 +67,8 @@ Result<std::unique_ptr<ClusterEvents>> OpenEvents(Loop& loop, const ManagedClust
   options.option = NamedBy(file, "events");
   options.call = CallOf(cluster);
   options.nodes = std::move(nodes);
-  options.on_damaged = [&end, complain](Status why) {
-    complain(why);
+  options.on_damaged = [&end, report_error](Status why) {
+    report_error(why);
     if (end.failure.ok()) end.failure = std::move(why);
   };
   return ClusterEvents::Open(loop, std::move(options));
@@ -78,7 +78,7 @@ void WriteOut(std::string_view text, ClusterEnd& end) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) != 0 || !is_written) {
     end.is_stdout_gone = true;
-    end.failure = {ErrorCode::kReaderGone, "nobody reads stdout any more"};
+    end.failure = {ErrorCode::kReaderGone, "stdout was closed by its reader"};
   }
 }
 
@@ -157,10 +157,10 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
       HostAccess::Open(*loop, cluster.spec, AgentPath(cluster.spec), cluster.hosts, is_remote,
                        HostSpread::kOneMachine, {"--keep-processes"}));
   const std::unique_ptr<NodeDisplay> display = OpenDisplay(*loop, driver, end);
-  Complain complain = ComplainerOf(cluster);
+  ReportError report_error = ErrorReporter(cluster);
   std::optional<LogSink> log;
   if (display) {
-    complain = [&display, plain = complain](const Status& why) {
+    report_error = [&display, plain = report_error](const Status& why) {
       display->Above([&] { plain(why); });
     };
     log.emplace([&display](std::string_view line) {
@@ -168,10 +168,10 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
     });
   }
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ClusterEvents> events,
-                          OpenEvents(*loop, cluster, driver.Rows(), end, complain));
+                          OpenEvents(*loop, cluster, driver.Rows(), end, report_error));
   BlockingPool questions(*loop, std::chrono::milliseconds(500));
   ClusterRunOptions options = RunOptionsOf(cluster, end, questions, display.get());
-  options.complain = complain;
+  options.report_error = report_error;
   options.files = files.mounts;
   options.bootstrap = files.bootstrap;
   options.events = events.get();
@@ -198,7 +198,7 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
 int FinishReport(const ManagedCluster& cluster, ClusterEnd end) {
   Result<std::unique_ptr<Loop>> loop = Loop::Create();
   Result<std::unique_ptr<ClusterEvents>> events =
-      loop.ok() ? OpenEvents(**loop, cluster, end.nodes, end, ComplainerOf(cluster))
+      loop.ok() ? OpenEvents(**loop, cluster, end.nodes, end, ErrorReporter(cluster))
                 : loop.status();
   if (!events.ok()) {
     const bool is_told = end.failure.ToString() == events.status().ToString();

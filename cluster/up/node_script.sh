@@ -44,7 +44,7 @@ lock() {
   mkdir -p "$dir" || fail "no place for the record of this cluster"
   command -v flock >/dev/null || return 0
   exec 9>"$dir/${1:-lock}"
-  flock -w 10 9 || fail "another hvdray is at work on this node ($dir/${1:-lock})"
+  flock -w 10 9 || fail "another hvdray is already running on this node ($dir/${1:-lock})"
 }
 
 began_at() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }

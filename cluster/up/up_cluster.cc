@@ -54,9 +54,9 @@ std::string DashboardText(const NodeSurvey& head) {
 std::string EndText(const ManagedCluster& cluster, size_t workers, int64_t lease,
                     const NodeSurvey& head_survey) {
   const std::string& head = cluster.hosts.front().dial_name();
-  std::string text =
-      fmt::format("\nCluster {}: head {}, {}. Its Ray wants a token.{}", cluster.file.cluster_name,
-                  head, Count(workers, "worker"), DashboardText(head_survey));
+  std::string text = fmt::format("\nCluster {}: head {}, {}. Its Ray requires a token.{}",
+                                 cluster.file.cluster_name, head, Count(workers, "worker"),
+                                 DashboardText(head_survey));
   if (IsAutoscaled(cluster.file)) {
     text += fmt::format(" Ray's autoscaler on the head starts the workers, at most {}.",
                         cluster.file.max_workers);

@@ -292,7 +292,7 @@ void UpDriver::OnLooked(size_t index, const TaskResult& result) {
   if (IsHead(index)) members_ = node.survey.members;
   if (!node.survey.at_work.empty()) {
     return Fail(index, {ErrorCode::kNodeSetupFailed,
-                        "another hvdray up is at work there: " + node.survey.at_work,
+                        "another hvdray up is already running on this node: " + node.survey.at_work,
                         "wait for its end, or end it; then call up again"});
   }
   const std::string expected = IsHead(index) ? "" : policy_.head;
@@ -444,18 +444,18 @@ void UpDriver::SayPlan() {
     Say(index, fmt::format("{}{}{}", NameOf(node.need), IsHead(index) ? " (head)" : "", what));
   }
   Note(std::move(planned));
-  std::vector<std::string> strangers;
+  std::vector<std::string> foreign_addresses;
   for (const auto& [id, address] : ray_nodes_.alive) {
     const bool is_ours = std::any_of(nodes_.begin(), nodes_.end(), [&id = id](const Node& node) {
       return node.survey.ray_node == id;
     });
-    if (!is_ours) strangers.push_back(address);
+    if (!is_ours) foreign_addresses.push_back(address);
   }
-  if (!strangers.empty() && !head().is_restarting) {
+  if (!foreign_addresses.empty() && !head().is_restarting) {
     Say(0,
         fmt::format("its Ray also lists {}, of which this run knows nothing: ended a moment ago, "
                     "or left out of the file or by --max-workers; it is left alone",
-                    fmt::join(strangers, ", ")));
+                    fmt::join(foreign_addresses, ", ")));
   }
 }
 
@@ -872,7 +872,7 @@ void UpDriver::Fail(size_t index, Status why) {
   // What follows from the head's failure is told in the table alone.
   if (node.why.code() != ErrorCode::kCancelled) {
     effects_.emplace_back(
-        cluster_effect::Complain{Status(node.why).WithContext(node.plan.address)});
+        cluster_effect::ReportError{Status(node.why).WithContext(node.plan.address)});
   }
   if (!is_planned_) return MakePlan();
   if (!IsHead(index)) OfferHeadStart();

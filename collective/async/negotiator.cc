@@ -218,7 +218,7 @@ Status Negotiator::Put(int rank, std::shared_ptr<const Entry> entry, const OwnRe
   }
   ProcessSet& set = *found->second;
   const int position = set.positions[static_cast<size_t>(rank)];
-  if (position < 0) return Broken(rank, "is no member of its request's process set");
+  if (position < 0) return Broken(rank, "is not a member of its request's process set");
   const auto member = static_cast<size_t>(position);
   if (on_arrival_) on_arrival_(rank, entry->request);
   if (entry->request.kind == RequestKind::kJoin) {

@@ -44,7 +44,7 @@ Result<bool> TakeFrame(std::string& bytes, RoundFrame& frame, std::string& body)
   if (bytes.size() < sizeof frame) return false;
   std::memcpy(&frame, bytes.data(), sizeof frame);
   if (frame.type > RoundFrame::kEnd || frame.size > kMostFrameBytes) {
-    return Status(ErrorCode::kAborted, "a rank has sent what is no round");
+    return Status(ErrorCode::kAborted, "a rank has sent something that is not a round");
   }
   if (bytes.size() - sizeof frame < frame.size) return false;
   body = bytes.substr(sizeof frame, frame.size);

@@ -249,7 +249,7 @@ void ElasticDriver::ExpireOthers() {
   }
   ExpireProcesses();
   Advance();
-  RingBell();
+  SendNotice();
 }
 
 void ElasticDriver::ExpireProcesses() {
@@ -629,7 +629,7 @@ void ElasticDriver::SetBell(bool is_on) {
 // Sends the due notice. The code is always "mixed": a worker that learns of the change by a failure
 // never skips the broadcast of the state, and all workers have to do the same. docs/elastic.md,
 // "The model".
-void ElasticDriver::RingBell() {
+void ElasticDriver::SendNotice() {
   if (!approach_.next_notice || now_ < *approach_.next_notice) return;
   approach_.next_notice = now_ + policy_.notice_interval;
   const WorkerId rank_0 = round_.members.front();

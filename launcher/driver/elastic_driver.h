@@ -141,7 +141,7 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   void Announce(std::vector<HostChange> changes, bool is_counted);
   void AbandonJoin();
   void SetBell(bool is_on);
-  void RingBell();
+  void SendNotice();
 
   // The init barrier.
   bool Rejoin(WorkerId dead);

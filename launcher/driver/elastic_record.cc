@@ -297,7 +297,7 @@ Result<RecordHeader> RecordDecoder::Header(ByteView line) {
   ++line_;
   HVDRAY_ASSIGN_OR_RETURN(const Json object, Parse(line));
   if (const auto schema = object.find("schema"); schema == object.end()) {
-    return Wrong("this is no recording: schema is missing");
+    return Wrong("this is not a recording: schema is missing");
   } else if (*schema != kRecordSchema) {
     return Wrong(fmt::format("schema must be {}", kRecordSchema));
   }

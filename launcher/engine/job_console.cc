@@ -58,9 +58,11 @@ Result<std::unique_ptr<JobConsole>> JobConsole::Open(Loop& loop, Trace& trace, c
   JobOutputOptions options = OutputOptionsOf(spec);
   options.record_fd = record_fd;
   HVDRAY_ASSIGN_OR_RETURN(console->output_, JobOutput::Open(loop, std::move(options), output));
-  if (const auto strangers = console->output_->StrangersInDirectory(); !strangers.empty()) {
-    console->Say(fmt::format("{} of another run {} in {} (--output-filename)", Listed(strangers),
-                             strangers.size() == 1 ? "is" : "are", *spec.output_directory));
+  if (const auto foreign_directories = console->output_->ForeignDirectories();
+      !foreign_directories.empty()) {
+    console->Say(
+        fmt::format("{} of another run {} in {} (--output-filename)", Listed(foreign_directories),
+                    foreign_directories.size() == 1 ? "is" : "are", *spec.output_directory));
   }
   return console;
 }

@@ -78,7 +78,7 @@ struct RayToken {
 };
 
 /// Takes RAY_AUTH_TOKEN, else the file of RAY_AUTH_TOKEN_PATH, else ~/.ray/auth_token, and trims
-/// white space. Empty when none exists: not every cluster wants a token. Blocks to read a file.
+/// white space. Empty when none exists: not every cluster requires a token. Blocks to read a file.
 /// Errors: kFileUnreadable for an unreadable file (for RAY_AUTH_TOKEN_PATH also a missing one),
 /// kSpecInvalid for contents that are no token (empty, several words, control bytes).
 Result<RayToken> FindRayToken(const Environment& environment);

@@ -107,8 +107,8 @@ class JobOutput {
     return directory_ != nullptr ? directory_->damaged() : std::vector<std::string>();
   }
   /// Directories that another run left in the output directory; see OutputDirectory.
-  std::vector<std::string> StrangersInDirectory() const {
-    return directory_ != nullptr ? directory_->strangers() : std::vector<std::string>();
+  std::vector<std::string> ForeignDirectories() const {
+    return directory_ != nullptr ? directory_->foreign_directories() : std::vector<std::string>();
   }
   /// Queued bytes of workers: never more than their credit.
   size_t QueuedBytes() const { return queued_bytes_; }

@@ -84,9 +84,9 @@ void OutputDirectory::FindStrangers() {
     if (name.starts_with("attempt.")) {
       earlier_attempts_ = std::max(earlier_attempts_, ParseInteger<int>(number).value_or(0));
     }
-    strangers_.push_back(std::move(name));
+    foreign_directories_.push_back(std::move(name));
   }
-  std::sort(strangers_.begin(), strangers_.end());
+  std::sort(foreign_directories_.begin(), foreign_directories_.end());
 }
 
 std::string OutputDirectory::PathOf(Key key) const {

@@ -41,7 +41,7 @@ class OutputDirectory {
   std::vector<std::string> damaged() const;
   /// Directories of ranks and attempts in DIR left by another run: "rank.4", "attempt.1". As found
   /// by Create().
-  const std::vector<std::string>& strangers() const { return strangers_; }
+  const std::vector<std::string>& foreign_directories() const { return foreign_directories_; }
 
  private:
   struct File {
@@ -62,7 +62,7 @@ class OutputDirectory {
   int np_;
   std::map<Key, File> files_;
   std::vector<std::string> damaged_before_;  // In the directories of attempts.
-  std::vector<std::string> strangers_;
+  std::vector<std::string> foreign_directories_;
   int earlier_attempts_ = 0;  // The highest number that another run left.
   std::deque<Key> open_;      // Files with an open descriptor, oldest first; bounded.
 };

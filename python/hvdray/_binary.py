@@ -27,7 +27,7 @@ def find_binary() -> str:
     on_path = shutil.which("hvdray")
     if on_path is None:
         raise HvdrayError(
-            "the program hvdray is not there",
+            "the program hvdray was not found",
             hint="install the wheel of hvdray, set HVDRAY_BINARY, or put hvdray on PATH",
         )
     return on_path

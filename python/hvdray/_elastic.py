@@ -318,8 +318,8 @@ class ElasticCall:
             error = died(gang)
             if error.code == NO_CAPACITY:
                 error.message = _no_capacity(self._place.min_workers) + error.message
-                if self._finder is not None and self._finder.strangers:
-                    error.message += "; " + _strange(self._finder.strangers)
+                if self._finder is not None and self._finder.foreign_hosts:
+                    error.message += "; " + _strange(self._finder.foreign_hosts)
             return error
         raised = error_of(answer, first["rank"], first["host"], first["pid"], self._wants_json)
         raised.code = verdict["exit"]["error"]["code"]
@@ -360,7 +360,7 @@ class Finder:
     """Asks a Discovery again and again, and tells what it finds. Its exceptions are printed once; the last list holds."""
 
     def __init__(self, launcher: Launcher, discovery: Discovery, interval: Callable[[], float], is_on_ray: bool):
-        self.strangers: list[str] = []  # that were found, and are no nodes of Ray
+        self.foreign_hosts: list[str] = []  # that were found, and are no nodes of Ray
         self._is_on_ray = is_on_ray
         self._launcher = launcher
         self._discovery = discovery
@@ -393,11 +393,11 @@ class Finder:
                 self._told = found
                 self._launcher.tell_hosts(found)
             if self._is_on_ray:
-                from ._ray_broker import strangers
+                from ._ray_broker import foreign_hosts
 
-                self.strangers = strangers(host for host, slots in hosts.items() if int(slots) > 0)
-                if self.strangers:
-                    self._say(f"host discovery: {_strange(self.strangers)}", "")
+                self.foreign_hosts = foreign_hosts(host for host, slots in hosts.items() if int(slots) > 0)
+                if self.foreign_hosts:
+                    self._say(f"host discovery: {_strange(self.foreign_hosts)}", "")
         except Exception as error:
             self._say(f"host discovery: {type(error).__name__}: {error}")
         refused = self._launcher.refused_hosts
@@ -416,7 +416,7 @@ def _host_text(host: str, slots: int) -> str:
 
 
 def _strange(hosts: Sequence[str]) -> str:
-    return f"{', '.join(hosts)} {'is no node' if len(hosts) == 1 else 'are no nodes'} of the Ray cluster"
+    return f"{', '.join(hosts)} {'is not a node' if len(hosts) == 1 else 'are not nodes'} of the Ray cluster"
 
 
 def _no_capacity(least: int) -> str:

@@ -36,7 +36,7 @@ def the_cloudpickle() -> Any:
     try:
         import cloudpickle
     except ModuleNotFoundError:
-        raise HvdrayError("the package cloudpickle is not there", hint="pip install cloudpickle") from None
+        raise HvdrayError("the package cloudpickle is not installed", hint="pip install cloudpickle") from None
     return cloudpickle
 
 

@@ -44,7 +44,7 @@ def variables() -> dict[str, str]:
     return {"RAY_ADDRESS": the_ray().get_runtime_context().gcs_address, **known}
 
 
-def strangers(hosts: Iterable[str]) -> list[str]:
+def foreign_hosts(hosts: Iterable[str]) -> list[str]:
     """Those that are no living node of the cluster."""
     known = {name for node in the_ray().nodes() if node["Alive"] for name in node["Resources"]}
     return [host for host in hosts if f"node:{host}" not in known]

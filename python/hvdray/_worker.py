@@ -152,7 +152,7 @@ class Worker:
             else:
                 code = 0
                 if value is not None:
-                    complain(f"hvdray: a forked child has returned ({getpid()}): nobody gets its value\n")
+                    complain(f"hvdray: a forked child has returned ({getpid()}): its value is dropped\n")
         finally:
             leave(code)
 

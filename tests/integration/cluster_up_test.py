@@ -460,10 +460,10 @@ def test_a_second_up_leaves_the_first_alone(lease):
         try:
             wait_until(lambda: all((home / "at-work").exists() for home in homes), "work of the first one")
             second = cluster.go("up", "--yes", "lease.yaml", code=125)
-            assert second.stderr.count("another hvdray up is at work there: ") == 2
+            assert second.stderr.count("another hvdray up is already running on this node: ") == 2
             assert f"pid {first.pid}" in second.stderr
             down = cluster.go("down", "--yes", "lease.yaml", code=125)
-            assert down.stderr.count("an hvdray up is at work there: ") == 2 and "No nodes" not in down.stdout
+            assert down.stderr.count("an hvdray up is still running on this node: ") == 2 and "No nodes" not in down.stdout
             for home in homes:
                 (home / "go").touch()
             read_until(first, "Ray is up")

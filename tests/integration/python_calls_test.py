@@ -948,7 +948,7 @@ assert open("values").read() == "[3, 3]"
     ("hvdray.Executor(2, env={'A=B': '1'})", "ValueError", "A=B"),
     ("hvdray.Executor(2, options={'np': 3})", "ValueError", "num_workers and options['np']"),
     ("hvdray.Executor(2, hosts='a:2', options={'hostfile': 'b'})", "ValueError", "hosts and options['hostfile']"),
-    ("sys.modules.update(cloudpickle=None) or hvdray.run(rank)", "hvdray.HvdrayError", "cloudpickle is not there"),
+    ("sys.modules.update(cloudpickle=None) or hvdray.run(rank)", "hvdray.HvdrayError", "cloudpickle is not installed"),
     ("hvdray.Executor(2, nonsense=1)", "TypeError", "nonsense"),
     ("hvdray.Executor(2, env={'A': chr(0xdcff)})", "ValueError", "not UTF-8"),
     ("hvdray.run(rank, num_proc=1, options={'max_restarts': 1})", "ValueError", "max_restarts"),
@@ -1003,7 +1003,7 @@ control.recv(4096)
 """)
     other.chmod(0o755)
     programs.run("assert 'no program at' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))", env={"HVDRAY_BINARY": "/none"})
-    programs.run("assert 'is not there' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))",
+    programs.run("assert 'was not found' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))",
                  env={"HVDRAY_BINARY": "", "PATH": "/nowhere"})
     programs.run("import hvdray; assert hvdray.run(rank, num_proc=1) == [0]", env={"HVDRAY_MAX_RESTARTS": "1"})
     programs.run("assert '0.0.9' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))", env={"HVDRAY_BINARY": str(other)})

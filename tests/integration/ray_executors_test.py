@@ -291,6 +291,6 @@ class Found:
     def find_available_hosts_and_slots(self): return {ray.nodes()[0]["NodeManagerAddress"]: 1, "10.9.9.9": 1}
 executor = hvdray.Executor(min_workers=2, hosts=Found(), options={"elastic_timeout": 2})
 error = raised(TimeoutError, lambda: executor.run(rank))
-assert "10.9.9.9 is no node of the Ray cluster" in str(error), error
+assert "10.9.9.9 is not a node of the Ray cluster" in str(error), error
 """)
-    assert "10.9.9.9 is no node of the Ray cluster" in result.errors
+    assert "10.9.9.9 is not a node of the Ray cluster" in result.errors

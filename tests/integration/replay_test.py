@@ -99,8 +99,8 @@ def test_another_end_than_the_recorded_one_is_told(replay, tmp_path):
 
 @pytest.mark.parametrize("change, said", [
     (lambda lines: [], ":1: the file is empty [HVD-E0102]"),
-    (lambda lines: ["{}"], ":1: this is no recording: schema is missing"),
-    (lambda lines: lines[1:], ":1: this is no recording: schema is missing"),
+    (lambda lines: ["{}"], ":1: this is not a recording: schema is missing"),
+    (lambda lines: lines[1:], ":1: this is not a recording: schema is missing"),
     (lambda lines: lines[:5] + ['{"t":1}'] + lines[5:], ":6: event is missing"),
     (lambda lines: lines[:5] + [""] + lines[5:], ":6: invalid JSON at byte 1"),
     (lambda lines: lines[:5] + [lines[5].replace('"t":', '"t":-')], ":6: t must be within 0 to "),

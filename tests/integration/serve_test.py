@@ -429,7 +429,7 @@ exec unshare --pid --fork --kill-child --mount-proc {build}/hvdray-agent "$@"
 def test_memory_that_could_change_is_refused(client, seals):
     client.pass_memory(1, sealed(b"open", seals))
     refused = client.until("refused")
-    assert refused["about"] == "put" and "no sealed memory" in refused["message"], refused
+    assert refused["about"] == "put" and "not sealed memory" in refused["message"], refused
     assert "no object 1" in client.refused("start", gang=1, np=1, objects=[1])["message"]
     client.pass_memory(1, sealed(b"sealed"))
     client.start(2, np=1, objects=[1])

@@ -67,7 +67,7 @@ def test_a_metric_that_never_comes_is_named_and_all_trials_have_failed(tune):  #
 
 def test_a_metric_that_is_no_number_is_shown(tune):  # noqa: F811
     trials = tune.function("boolean", code=1)
-    assert {trial["why"] for trial in trials} == {"it has reported no loss; it has reported True, which is no number"}
+    assert {trial["why"] for trial in trials} == {"it has reported no loss; it has reported True, which is not a number"}
 
 
 def test_a_trial_is_one_line_whatever_it_says(tune):  # noqa: F811

@@ -59,7 +59,7 @@ def test_rank_0_reports_and_keeps_its_checkpoint(hvdray, tmp_path):
     assert "[0]<stdout>:{'lr': 1} 3 checkpoint" in result.text
     assert "[0]<stdout>:report: loss must be a number, text or boolean, not list" in result.text
     assert "[0]<stdout>:report: more is above all numbers that a channel takes" in result.text
-    assert "[0]<stdout>:report: the checkpoint is no directory: none" in result.text
+    assert "[0]<stdout>:report: the checkpoint is not a directory: none" in result.text
     assert "linked/link' is a link, and links are not followed" in result.text
     assert "piped/pipe' is no plain file" in result.text
     assert "[0]<stdout>:the checkpoint's directory has changed while it was copied: made" in result.text

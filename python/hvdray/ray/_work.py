@@ -105,7 +105,7 @@ class _Session:
         """Of rank 0: returns when Tune has taken it, so the checkpoint's folder may go. Raises HvdrayError."""
         worker = _worker.current
         if worker is None:
-            raise RuntimeError("a report of a process that is no worker")
+            raise RuntimeError("a report of a process that is not a worker")
         if self.rank != 0:
             return worker.log({"rank": self.rank, "line": json.dumps(metrics, default=str)})
         files = None

@@ -19,4 +19,4 @@ def log(info_dict: Any) -> None:
         _worker.current.log(info_dict)
     elif not _has_warned:
         _has_warned = True
-        warnings.warn("ray_logger.log() was called outside a worker: nobody hears it", RuntimeWarning, stacklevel=2)
+        warnings.warn("ray_logger.log() was called outside a worker: it is not recorded", RuntimeWarning, stacklevel=2)

@@ -145,7 +145,7 @@ def make_folder(root: str, folder: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
         if not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, "is no directory, or a link to one", path)
+            raise NotADirectoryError(errno.ENOTDIR, "is not a directory, or is a link to one", path)
 
 
 class Arriving:

@@ -168,7 +168,7 @@ class Session:
         if os.getpid() != self._pid:
             raise RuntimeError("a forked child can't report: the channel is its parent's")
         if self._is_over:
-            raise RuntimeError("the loop has returned: nobody hears a report any more")
+            raise RuntimeError("the loop has returned: reports are no longer read")
 
     def _tell(self, question: dict[str, Any], parts: Sequence[bytes]) -> None:
         self._asked += 1

@@ -277,7 +277,7 @@ class _Loop:
         running.metrics = {**running.metrics, **report.metrics}
         if value is None:
             if self._search.metric in report.metrics:
-                running.unread = f"; it has reported {report.metrics[self._search.metric]!r}, which is no number"
+                running.unread = f"; it has reported {report.metrics[self._search.metric]!r}, which is not a number"
             return
         if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < MAX_STEP:
             step = running.step + 1

@@ -305,7 +305,7 @@ class _Reader:
         try:
             pattern = re.compile(self.text(tree, "report_from", ""))
         except re.error as error:
-            self.fail(("report_from",), f"report_from is no regular expression: {error}")
+            self.fail(("report_from",), f"report_from is not a valid regular expression: {error}")
         name = metric if metric.isidentifier() else GROUP
         groups = (GROUP if GROUP in pattern.groupindex else name, "the metric"), ("step", "the number of the step")
         for group, what in groups:
@@ -362,7 +362,7 @@ class _Reader:
         if kind == "int" and max(abs(low), abs(high)) > MOST_EXACT:
             self.fail(path, f"space.{name}: a study keeps whole numbers up to 2^53 exactly, not {ends!r}")
         if not math.isfinite(float(high) - float(low)):
-            self.fail(path, f"space.{name}: high - low is no number any more: [{low:g}, {high:g}]")
+            self.fail(path, f"space.{name}: high - low is no longer a number: [{low:g}, {high:g}]")
         if not isinstance(log, bool):
             self.fail((*path[:-1], "log"), f"log must be true or false, not {log!r}")
         if log and low < (1 if kind == "int" else math.ulp(0.0)):

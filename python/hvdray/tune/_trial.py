@@ -25,7 +25,7 @@ def config() -> dict[str, Any]:
     if _config is not None:
         return dict(_config)
     if "HVDRAY_TRIAL_CONFIG" not in os.environ:
-        raise RuntimeError("this is no trial of hvdray tune")
+        raise RuntimeError("this is not a trial of hvdray tune")
     return dict(json.loads(os.environ["HVDRAY_TRIAL_CONFIG"]))
 
 
@@ -40,7 +40,7 @@ def trial_dir() -> str:
 def _told(name: str) -> str:
     value = os.environ.get(f"HVDRAY_TRIAL_{name}")
     if value is None:
-        raise RuntimeError(f"this is no trial of hvdray tune: HVDRAY_TRIAL_{name} is not set")
+        raise RuntimeError(f"this is not a trial of hvdray tune: HVDRAY_TRIAL_{name} is not set")
     return value
 
 
@@ -92,7 +92,7 @@ def _keep(source: Union[str, "os.PathLike[str]"]) -> None:
     here = os.path.join(trial_dir(), CHECKPOINT)
     new, old = here + ".new", here + ".old"
     if not os.path.isdir(source):
-        raise NotADirectoryError(f"report: the checkpoint is no directory: {os.fspath(source)}")
+        raise NotADirectoryError(f"report: the checkpoint is not a directory: {os.fspath(source)}")
     shutil.rmtree(new, ignore_errors=True)
     try:
         found = _files.scan(os.fspath(source))

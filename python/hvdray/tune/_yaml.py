@@ -63,7 +63,7 @@ def _value(loader: Any, node: Any, path: Path, name: str, places: dict[Path, str
             mark = key_node.start_mark
             where = f"{name}:{mark.line + 1}:{mark.column + 1}"
             if not isinstance(key, (str, int)) or key in found:
-                raise SpecError(f"{where}: {'a key that is no text' if not isinstance(key, str) else f'{key!r} is there twice'}", code="HVD-E0102")
+                raise SpecError(f"{where}: {'a key that is not text' if not isinstance(key, str) else f'{key!r} is there twice'}", code="HVD-E0102")
             places[(*path, key)] = where
             found[key] = _value(loader, value_node, (*path, key), name, places, around)
         return found

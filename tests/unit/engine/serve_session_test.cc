@@ -591,7 +591,7 @@ TEST_F(ServeSessionTest, MemoryThatMayChangeIsRefused) {
   Client& client = Begin();
   const UniqueFd open(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   client.Pass({{"type", "put"}, {"object", 1}, {"memory", true}}, open);
-  EXPECT_EQ(client.Hear()["message"], "the descriptor is no sealed memory");
+  EXPECT_EQ(client.Hear()["message"], "the descriptor is not sealed memory");
   client.Pass({{"type", "put"}, {"object", 1}, {"memory", true}},
               MakeSealedMemory("test", "good").value());
   EXPECT_EQ(Calls(), Lines({"map 1 good"})) << "the number is not used up";

@@ -78,7 +78,7 @@ TEST_F(ScriptRunTest, ItsInputIsEmpty) {
 }
 
 TEST_F(ScriptRunTest, ItsSignalsAreTheDefaultsAndItLeadsASession) {
-  // SIGPIPE is what ends `yes`; ignored, it would complain.
+  // SIGPIPE is what ends `yes`; ignored, it would report_error.
   const auto output = Run("yes | head -n 1; [ $$ = $(cut -d' ' -f6 /proc/$$/stat) ] && echo leads");
   ASSERT_TRUE(output.ok()) << output.status().ToString();
   EXPECT_EQ(*output, "y\nleads\n");

@@ -105,7 +105,7 @@ TEST(OutputDirectoryTest, DirectoriesOfAnotherRunAreFound) {
   for (const char* name : {"rank.0", "rank.1", "rank.2", "rank.00", "attempt.1", "results"}) {
     ASSERT_TRUE(MakeDirs(temp / name).ok());
   }
-  EXPECT_EQ(OutputDirectory::Create(temp.path(), 2).value()->strangers(),
+  EXPECT_EQ(OutputDirectory::Create(temp.path(), 2).value()->foreign_directories(),
             (std::vector<std::string>{"attempt.1", "rank.00", "rank.2"}));
 }
 

@@ -181,7 +181,7 @@ void FeedAll(ClusterEvents& events) {
   events.OnFact(cluster_event::Done{1, {}}, At(1));
   events.OnEffect(cluster_effect::Run{1, {}}, At(1));
   events.OnEffect(cluster_effect::Say{"words"}, At(1));
-  events.OnEffect(cluster_effect::Complain{why}, At(1));
+  events.OnEffect(cluster_effect::ReportError{why}, At(1));
   events.OnEffect(cluster_effect::Ask{"Really?"}, At(1));
   events.OnFact(cluster_event::Answer{true}, At(1));
   events.OnEffect(cluster_effect::Finish{0}, At(1));

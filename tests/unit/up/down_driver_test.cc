@@ -56,7 +56,7 @@ class Sim {
   bool answer_ = false;
   std::vector<int> stopped_;
   std::string said_;
-  std::vector<Status> complaints_;
+  std::vector<Status> reported_errors_;
   std::vector<ClusterNote> notes_;
   std::vector<int> processes_;
   std::vector<NodeRow> Rows() const { return driver_.Rows(); }
@@ -113,7 +113,7 @@ class Sim {
     events_.emplace_back(cluster_event::Done{effect.node, std::move(result)});
   }
   void Apply(const cluster_effect::Say& effect) { said_ += effect.text + "\n"; }
-  void Apply(const cluster_effect::Complain& effect) { complaints_.push_back(effect.why); }
+  void Apply(const cluster_effect::ReportError& effect) { reported_errors_.push_back(effect.why); }
   void Apply(const cluster_effect::Ask& /*effect*/) {
     events_.emplace_back(cluster_event::Answer{answer_});
   }
@@ -156,8 +156,8 @@ TEST(DownDriverTest, AnUnreachableHostIsNamedAndTheOthersAreDone) {
   sim.no_log_in_[1] = {ErrorCode::kHostUnreachable, "no route"};
   EXPECT_EQ(sim.Run(), 125);
   EXPECT_EQ(sim.stopped_, std::vector<int>({2, 0}));
-  ASSERT_EQ(sim.complaints_.size(), 1U);
-  EXPECT_NE(sim.complaints_[0].message().find("n1"), std::string::npos);
+  ASSERT_EQ(sim.reported_errors_.size(), 1U);
+  EXPECT_NE(sim.reported_errors_[0].message().find("n1"), std::string::npos);
   EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos);
 }
 
@@ -165,7 +165,7 @@ TEST(DownDriverTest, WhoEndsTheMachinesNextSumsUp) {
   Sim sim({9}, /*is_confirmed=*/true, std::nullopt, /*last_words=*/"");
   sim.no_log_in_[0] = {ErrorCode::kHostUnreachable, "no route"};
   EXPECT_EQ(sim.Run(), 125);
-  EXPECT_EQ(sim.complaints_.size(), 1U);
+  EXPECT_EQ(sim.reported_errors_.size(), 1U);
   EXPECT_EQ(sim.said_.find("may still run"), std::string::npos)
       << "its machine is ended all the same";
 }
@@ -176,8 +176,8 @@ TEST(DownDriverTest, ANodeThatHangsIsGivenUpAndTheOthersAreDone) {
     const int hanging = std::string_view(verb) == "drain" ? 0 : 1;
     sim.hanging_[hanging] = verb;
     EXPECT_EQ(sim.Run(), 125) << verb;
-    ASSERT_EQ(sim.complaints_.size(), 1U) << verb;
-    EXPECT_EQ(sim.complaints_[0].code(), ErrorCode::kDeadlineExceeded) << verb;
+    ASSERT_EQ(sim.reported_errors_.size(), 1U) << verb;
+    EXPECT_EQ(sim.reported_errors_[0].code(), ErrorCode::kDeadlineExceeded) << verb;
     EXPECT_EQ(sim.stopped_, (hanging == 0 ? std::vector({1, 2}) : std::vector({2, 0}))) << verb;
     EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos) << verb;
   }
@@ -187,10 +187,11 @@ TEST(DownDriverTest, ANodeThatAnUpWorksOnIsNoneThatHasEnded) {
   Sim sim({0, 7});
   sim.at_work_ = {{0, "ann@a, pid 7"}};
   EXPECT_EQ(sim.Run(), 125);
-  ASSERT_EQ(sim.complaints_.size(), 1U);
-  EXPECT_NE(sim.complaints_[0].message().find("n0: an hvdray up is at work there: ann@a, pid 7"),
+  ASSERT_EQ(sim.reported_errors_.size(), 1U);
+  EXPECT_NE(sim.reported_errors_[0].message().find(
+                "n0: an hvdray up is still running on this node: ann@a, pid 7"),
             std::string::npos)
-      << sim.complaints_[0].message();
+      << sim.reported_errors_[0].message();
   EXPECT_EQ(sim.stopped_, std::vector<int>({1}));
   EXPECT_EQ(sim.said_.find("No nodes remaining"), std::string::npos);
 }
@@ -199,7 +200,7 @@ TEST(DownDriverTest, ProcessesThatCannotBeEndedAreCounted) {
   Sim sim({9, 7});
   sim.left_[1] = 2;
   EXPECT_EQ(sim.Run(), 125);
-  EXPECT_NE(sim.complaints_[0].message().find("2 processes"), std::string::npos);
+  EXPECT_NE(sim.reported_errors_[0].message().find("2 processes"), std::string::npos);
   EXPECT_EQ(sim.stopped_, std::vector<int>({1, 0}));
 }
 

@@ -100,7 +100,7 @@ class Sim {
   const std::string& said() const { return said_; }
   /// Without what a board of the nodes shows, too.
   const std::string& said_beside_board() const { return said_beside_board_; }
-  const std::vector<Status>& complaints() const { return complaints_; }
+  const std::vector<Status>& complaints() const { return reported_errors_; }
   const UpDriver& driver() const { return driver_; }
   /// All notes of one kind, in order.
   template <typename Kind>
@@ -168,7 +168,7 @@ class Sim {
     said_ += effect.text + "\n";
     if (!effect.is_step) said_beside_board_ += effect.text + "\n";
   }
-  void Apply(const cluster_effect::Complain& effect) { complaints_.push_back(effect.why); }
+  void Apply(const cluster_effect::ReportError& effect) { reported_errors_.push_back(effect.why); }
   void Apply(const cluster_effect::Ask& /*effect*/) {
     ++asked_;
     events_.emplace_back(cluster_event::Answer{answer_});
@@ -295,7 +295,7 @@ class Sim {
   int tasks_left_ = 0;
   int asked_ = 0;
   std::string said_, said_beside_board_;
-  std::vector<Status> complaints_;
+  std::vector<Status> reported_errors_;
   std::vector<ClusterNote> notes_;
   std::optional<int> exit_code_;
 };
