@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hvdray run`: from words to a plan.
+// `hvdray run`: from words to a plan, which goes to its hosts or to Ray.
 #include <string>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where AWS's credentials and region come from: the cluster file, the environment, the files that
-// AWS's own tools share, or the machine that this runs on. Pure but for ResolveAwsCredentials().
+// AWS's own tools share, or the machine that this runs on. Pure but for what blocks.
 #ifndef HVDRAY_CLUSTER_CLOUD_AWS_CREDENTIALS_H_
 #define HVDRAY_CLUSTER_CLOUD_AWS_CREDENTIALS_H_
 

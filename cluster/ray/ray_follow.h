@@ -6,8 +6,8 @@
 
 namespace hvdray {
 
-/// Follows a job of hvdray, which runs on without its client, from its first line of output; with
-/// --stop, stops it. Returns an exit code. Blocks.
+/// Follows a job of hvdray, which runs on without its client, from its first line of output.
+/// Returns an exit code. Blocks.
 int FollowOnRay(CommandRequest& request);
 
 }  // namespace hvdray

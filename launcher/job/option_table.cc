@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the options. A new option needs a row here, and a member of JobSpec or code that
-// looks for it.
+// The rows of the options. A new option needs a row here, and a member of JobSpec, which has its
+// default, or code that looks for it.
 #include "launcher/job/option_table.h"
 
 #include <fmt/format.h>

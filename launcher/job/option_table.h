@@ -154,7 +154,7 @@ struct OptionRow {
   std::string_view negations;           ///< The same for spellings that mean "false".
   OptionType type = OptionType::kText;  ///< [That of a member without a ReadFn.]
   OptionMember member;
-  bool is_settled_later = false;  ///< Depends on other options, so SpecBuilder sets the member.
+  bool is_settled_later = false;  ///< Depends on other options, so spec_builder sets the member.
   std::string_view value_name;    ///< "SECONDS" [of kDuration]; of choices: "auto|always|never".
   int64_t min = 0;                ///< Of kInt and kIntPair; of kDuration: 1 means above 0.
   int64_t max = 0;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// From a plan to a job on its hosts, and to its end.
 #ifndef HVDRAY_LAUNCHER_PLAN_RUN_ON_HOSTS_H_
 #define HVDRAY_LAUNCHER_PLAN_RUN_ON_HOSTS_H_
 

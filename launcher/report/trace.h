@@ -20,8 +20,8 @@
 
 namespace hvdray {
 
-/// A finished or running step of the launcher: "resolve", "spawn_agents", "hello", "probe",
-/// "start", "run", "stop", "drain", "report". Steps may overlap, and repeat with each generation.
+/// A finished or running step of the launcher: those below, "resolve", "drain", "close_agents", and
+/// on Ray "reserve". Steps may overlap, and repeat with each generation.
 struct Phase {
   std::string name;
   TimePoint began{};
