@@ -127,7 +127,7 @@ Status UnknownOption(const CommandRow& command, const Vocabulary& known, std::st
     std::string key(row.name);
     std::ranges::replace(key, '-', '_');
     return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head),
-                  fmt::format("for tests, there is the variable {}", VariableOfKey(key)));
+                  fmt::format("there is the variable {}", VariableOfKey(key)));
   }
   std::vector<std::string_view> names;
   for (const Spelling& spelling : known) {
