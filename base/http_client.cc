@@ -35,6 +35,9 @@ using Take = std::function<bool(ByteView piece)>;
 
 constexpr size_t kSendPiece = size_t{256} << 10;
 constexpr size_t kMaxHeadBytes = size_t{1} << 20;
+constexpr size_t kMaxLineBytes = size_t{8} << 10;
+// The library matches such a line by recursion, 320 bytes of stack for each of its own.
+constexpr size_t kMaxStatusLineBytes = size_t{1} << 10;
 constexpr size_t kShortAnswer = size_t{16} << 20;
 
 /// Blanks and control bytes in a path could smuggle in a second request or header.
@@ -229,15 +232,19 @@ class Connection final : public httplib::Stream {
   }
 
   /// Of one answer. Limits what must be kept whole.
-  void BeginHead() { head_bytes_left_ = kMaxHeadBytes; }
+  void BeginHead() {
+    head_bytes_left_ = kMaxHeadBytes;
+    line_bytes_ = 0;
+  }
   void EndHead() { head_bytes_left_ = std::string::npos; }
 
   ssize_t read(char* to, size_t size) override {
     if (head_bytes_left_ == 0) return -1;
+    const bool is_line = size == 1;  // lines are read byte by byte, bodies in pieces
     if (begin_ == end_) {
       const ssize_t count =
           Until([this] { return channel_->Read(buffer_.data(), buffer_.size()); });
-      if (count <= 0) return count;
+      if (count <= 0) return is_line ? -1 : count;  // the library would take half a line for one
       begin_ = 0;
       end_ = static_cast<size_t>(count);
     }
@@ -245,6 +252,8 @@ class Connection final : public httplib::Stream {
     std::memcpy(to, buffer_.data() + begin_, size);
     begin_ += size;
     if (head_bytes_left_ != std::string::npos) head_bytes_left_ -= size;
+    if (!is_line) line_bytes_ = 0;
+    if (is_line && !MayGoOn(*to)) return -1;
     return static_cast<ssize_t>(size);
   }
   ssize_t write(const char* from, size_t size) override {
@@ -260,12 +269,24 @@ class Connection final : public httplib::Stream {
   bool are_secrets_sent = false;
 
  private:
+  /// Counts the bytes of a line, of the head or before a chunk. False: too many.
+  bool MayGoOn(char byte) {
+    constexpr std::string_view kStatus = "HTTP/";
+    if (line_bytes_ < kStatus.size()) {
+      is_status_line_ = (is_status_line_ || line_bytes_ == 0) && byte == kStatus[line_bytes_];
+    }
+    line_bytes_ = byte == '\n' ? 0 : line_bytes_ + 1;
+    return line_bytes_ <= (is_status_line_ ? kMaxStatusLineBytes : kMaxLineBytes);
+  }
+
   const UniqueFd fd_;
   Limit& limit_;
   std::unique_ptr<HttpChannel> channel_;
   std::array<char, 16384> buffer_;
   size_t begin_ = 0, end_ = 0;  // of what is in it
   size_t head_bytes_left_ = std::string::npos;
+  size_t line_bytes_ = 0;  // of the present line so far
+  bool is_status_line_ = false;
 };
 
 /// The library's client, without its connections: writes a request, reads the answer.
@@ -284,6 +305,9 @@ struct HttpClient::Impl {
   explicit Impl(HttpClientOptions with) : options(std::move(with)), exchanger(options) {}
 
   std::string Place() const { return fmt::format("{}:{}", Bracketed(options.host), options.port); }
+  std::string ProxyPlace() const {
+    return fmt::format("{}:{}", Bracketed(options.proxy->host), options.proxy->port);
+  }
 
   Status Check(const HttpCall& call) const {
     if (!IsSafePath(call.path)) {
@@ -303,8 +327,9 @@ struct HttpClient::Impl {
 
   Status NoAnswer() const {
     if (limit.end() == Limit::End::kCancelled) return {ErrorCode::kCancelled, "cancelled"};
+    const std::string whose = options.proxy ? fmt::format(" of the proxy {}", ProxyPlace()) : "";
     return {ErrorCode::kConnectTimeout,
-            fmt::format("no answer within {}", SecondsText(options.connect_timeout))};
+            fmt::format("no answer{} within {}", whose, SecondsText(options.connect_timeout))};
   }
 
   Result<UniqueFd> OpenTcp() {
@@ -319,18 +344,19 @@ struct HttpClient::Impl {
     int left = 0;
     for (const addrinfo* each = lookup->found; each != nullptr; each = each->ai_next) ++left;
     UniqueFd fd;
-    int error = 0;
+    int fault = 0;  // of the first address: the last ones are those that this host has no route to
     for (const addrinfo* each = lookup->found; each != nullptr; each = each->ai_next, --left) {
       // An address that swallows everything leaves time for the others.
       const TimePoint now = Clock::now();
-      error = ConnectTo(*each, fd, limit, now + (limit.deadline() - now) / left);
+      const int error = ConnectTo(*each, fd, limit, now + (limit.deadline() - now) / left);
       if (error == 0) return fd;
       if (limit.IsOver()) return NoAnswer();
+      if (fault == 0) fault = error;
     }
-    if (error == EMFILE || error == ENFILE) return ErrnoStatus("open a socket", error);
-    if (proxy == nullptr) return Status(ErrorCode::kHostUnreachable, Words(error));
-    return Status(ErrorCode::kHostUnreachable, fmt::format("connection to the proxy {}:{}: {}",
-                                                           host, proxy->port, Words(error)));
+    if (fault == EMFILE || fault == ENFILE) return ErrnoStatus("open a socket", fault);
+    if (proxy == nullptr) return Status(ErrorCode::kHostUnreachable, Words(fault));
+    return Status(ErrorCode::kHostUnreachable,
+                  fmt::format("connection to the proxy {}: {}", ProxyPlace(), Words(fault)));
   }
 
   Result<UniqueFd> OpenSocket() {
@@ -384,10 +410,11 @@ struct HttpClient::Impl {
       reply.status = kLoginWanted;
       return {};
     }
-    const std::string why = is_answered ? fmt::format(": HTTP {}", response.status) : "";
+    // The library takes any line for an answer to CONNECT.
+    const bool is_http = is_answered && response.status > 0;
+    const std::string why = is_http ? fmt::format(": HTTP {}", response.status) : "";
     return {ErrorCode::kHandshakeFailed,
-            fmt::format("the proxy {}:{} refused the tunnel{}", options.proxy->host,
-                        options.proxy->port, why)};
+            fmt::format("the proxy {} refused the tunnel{}", ProxyPlace(), why)};
   }
 
   Status StartTls() {

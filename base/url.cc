@@ -55,20 +55,19 @@ std::optional<HttpProxy> ParseProxy(std::string_view text) {
   return proxy;
 }
 
-/// Whether a list in the form of no_proxy names the host.
-bool IsNamed(const std::string& host, uint16_t of_port, std::string_view list) {
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    std::string_view name = Trimmed(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
+/// Whether a list in the form of no_proxy names the host. As curl reads it: blanks separate, too.
+bool IsNamed(const std::string& host, uint16_t of_port, const std::string& list) {
+  const std::string lower_list = Lower(list), lower_host = Lower(host);
+  const std::string port = fmt::format(":{}", of_port);
+  for (std::string_view name : BlankSeparated(lower_list, ", \t")) {
     if (name == "*") return true;
-    const std::string port = fmt::format(":{}", of_port);
     if (name.ends_with(port) && name.find(':') == name.size() - port.size()) {
       name.remove_suffix(port.size());
     }
+    if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
     if (name.starts_with('.')) name.remove_prefix(1);
     if (name.empty()) continue;
-    if (host == name || host.ends_with(fmt::format(".{}", name))) return true;
+    if (lower_host == name || lower_host.ends_with(fmt::format(".{}", name))) return true;
   }
   return false;
 }

@@ -159,7 +159,7 @@ void AwsApi::ForgetCredentials() {
 }
 
 AwsAnswer AwsApi::CallOnce(const AwsEndpoint& endpoint, std::string_view action,
-                           const std::string& body) {
+                           const std::string& body, AwsRepeat repeat) {
   AwsAnswer answer;
   std::string source;
   Result<AwsSigner> signer = MakeSigner(endpoint, source);
@@ -167,7 +167,9 @@ AwsAnswer AwsApi::CallOnce(const AwsEndpoint& endpoint, std::string_view action,
     answer.status = std::move(signer).status();
     return answer;
   }
-  Result<HttpReply> reply = edge_.send(RequestTo(endpoint, body, std::move(*signer)));
+  AwsRequest request = RequestTo(endpoint, body, std::move(*signer));
+  request.is_repeatable = repeat == AwsRepeat::kAlways;
+  Result<HttpReply> reply = edge_.send(request);
   if (!reply.ok()) {
     const bool is_lost = IsLost(reply.status());
     const bool is_unknown = reply.status().code() == ErrorCode::kUnknownHost;
@@ -213,7 +215,7 @@ AwsAnswer AwsApi::Call(AwsService service, std::string_view action, const AwsFor
   const std::string body = EncodeAwsForm(whole);
   bool has_renewed = false;
   for (int attempts = 1;; ++attempts) {
-    AwsAnswer answer = CallOnce(endpoint, action, body);
+    AwsAnswer answer = CallOnce(endpoint, action, body, repeat);
     if (answer.ok()) return answer;
     if (answer.fault == AwsFault::kExpired && !std::exchange(has_renewed, true)) {
       // Served credentials may have been replaced a moment ago. Those of a file have not.

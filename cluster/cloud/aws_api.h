@@ -95,7 +95,8 @@ class AwsApi {
   Result<AwsCredentials> FindCredentials();
   Result<AwsCredentials> AssumeRole(const AwsCredentialPlan& plan);
   void ForgetCredentials();
-  AwsAnswer CallOnce(const AwsEndpoint& endpoint, std::string_view action, const std::string& body);
+  AwsAnswer CallOnce(const AwsEndpoint& endpoint, std::string_view action, const std::string& body,
+                     AwsRepeat repeat);
   bool PauseBefore(const AwsAnswer& answer, std::string_view action, int attempts);
 
   const AwsAccountFacts account_;

@@ -32,7 +32,11 @@ AwsHttp::~AwsHttp() = default;
 
 Result<HttpReply> AwsHttp::Send(const AwsRequest& request) {
   const std::optional<Url> url = ParseUrl(request.url);
-  if (!url) return Status(ErrorCode::kUsage, fmt::format("{}: not a valid URL", request.url));
+  if (!url) {
+    const size_t place = request.url.rfind('@') + 1;  // what is before it may be a password
+    return Status(ErrorCode::kUsage, fmt::format("{}: not a valid URL", request.url.substr(place)),
+                  "http[s]://HOST[:PORT], without a user or password");
+  }
   HttpClientOptions options{.host = url->host,
                             .port = url->port,
                             .headers = {{"User-Agent", "hvdray"}, {"Host", url->Place()}},
@@ -54,7 +58,7 @@ Result<HttpReply> AwsHttp::Send(const AwsRequest& request) {
                 .path = url->target,
                 .body = request.body,
                 .headers = request.headers,
-                .is_repeatable = true};
+                .is_repeatable = request.is_repeatable};
   if (request.signer) {
     call.headers = SignAwsRequest(*request.signer, request.method, *url, request.headers,
                                   request.body, std::chrono::system_clock::now());

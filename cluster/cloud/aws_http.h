@@ -32,6 +32,7 @@ struct AwsRequest {
   Duration connect_timeout{std::chrono::seconds(10)};
   Duration timeout{std::chrono::seconds(60)};  ///< For all of it.
   size_t max_body_bytes = size_t{32} << 20;    ///< Of the answer.
+  bool is_repeatable = true;                   ///< As HttpCall's, which a POST can be.
 };
 
 /// Threads: any, several requests at a time.
@@ -43,7 +44,7 @@ class AwsHttp {
   AwsHttp& operator=(const AwsHttp&) = delete;
 
   /// Blocks until the whole answer has arrived. Follows no redirects; sends a request again only if
-  /// the server closes a kept connection without an answer.
+  /// the server closes a kept connection without an answer and `is_repeatable`.
   /// Errors: those of HttpClient::Send(), with the server's name, but kHostRefused (without TLS, a
   /// server of another user on this machine: nothing was sent); kUsage (URL); kSpecInvalid (proxy).
   Result<HttpReply> Send(const AwsRequest& request);

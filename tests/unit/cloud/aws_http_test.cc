@@ -95,7 +95,9 @@ TEST(AwsHttpTest, WhatCannotBeSentIsRefused) {
   for (const char* url : {"file:///etc/passwd", "", "http://", "http://h:0/", "http://h:x/",
                           "https://me:word@h/", "http://[::1/", "http://h/a b"}) {
     request.url = url;
-    EXPECT_EQ(client.Send(request).status().code(), ErrorCode::kUsage) << url;
+    const Status status = client.Send(request).status();
+    EXPECT_EQ(status.code(), ErrorCode::kUsage) << url;
+    EXPECT_EQ(status.message().find("word"), std::string::npos) << status.message();
   }
   request = To(1);
   request.headers = {{"A", "b\r\nC: d"}};
@@ -133,6 +135,17 @@ TEST(AwsHttpTest, AKeptConnectionThatTheServerClosesIsReplacedForAPostToo) {
   EXPECT_EQ(server.Stop().size(), 3U);
 }
 
+TEST(AwsHttpTest, WhatMayHappenOnceOnlyIsNotSentAgain) {
+  const std::string answer = ScriptedServer::Answer(200, "");
+  ScriptedServer server({{{answer, ""}}, {{""}}, {{answer}}});
+  AwsHttp client{Environment()};
+  EXPECT_TRUE(client.Send(To(server.port())).ok());
+  AwsRequest once = To(server.port());
+  once.is_repeatable = false;
+  EXPECT_EQ(client.Send(once).status().code(), ErrorCode::kProtocolError);
+  EXPECT_EQ(server.Stop().size(), 2U);
+}
+
 /// To a host that only the proxy knows.
 AwsRequest Far(const std::string& url) {
   AwsRequest request;
@@ -150,7 +163,8 @@ TEST(AwsHttpTest, AProxyIsAskedForATunnelAndToldNothing) {
   ::signal(SIGPIPE, SIG_IGN);
   ScriptedServer proxy({{{"HTTP/1.1 403 Forbidden\r\n\r\n"}},
                         {{"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"}},
-                        {{"HTTP/1.1 200 Connection established\r\n\r\n"}}});
+                        {{"HTTP/1.1 200 Connection established\r\n\r\n"}},
+                        {{"220 mail\r\n\r\n"}}});
   AwsHttp client = Through(proxy, "HTTPS_PROXY", "me:pass%20word@");
   const Status refused = client.Send(Far("https://far.example:8443/")).status();
   EXPECT_EQ(refused.code(), ErrorCode::kHandshakeFailed);
@@ -161,8 +175,10 @@ TEST(AwsHttpTest, AProxyIsAskedForATunnelAndToldNothing) {
   EXPECT_EQ(login.message(), "far.example: the proxy requires another login");
   EXPECT_EQ(login.ToString().find("pass word"), std::string::npos);
   EXPECT_EQ(client.Send(Far("https://far.example/")).status().code(), ErrorCode::kHandshakeFailed);
+  const Status other = client.Send(Far("https://far.example/")).status();
+  EXPECT_TRUE(other.message().ends_with("refused the tunnel")) << other.message();
   const auto& asked = proxy.Stop();
-  ASSERT_EQ(asked.size(), 3U);
+  ASSERT_EQ(asked.size(), 4U);
   EXPECT_TRUE(asked[0].starts_with("CONNECT far.example:8443 HTTP/1.1\r\n")) << asked[0];
   EXPECT_NE(asked[0].find("Proxy-Authorization: Basic bWU6cGFzcyB3b3Jk\r\n"), std::string::npos);
   for (const std::string& each : asked) EXPECT_EQ(each.find("geheim"), std::string::npos) << each;

@@ -127,7 +127,9 @@ TEST(HttpClientTest, ANewConnectionThatIsClosedWithoutAnAnswerIsAnError) {
 
 TEST(HttpClientTest, WhatIsNotHttpIsAnError) {
   for (const std::string answer : {"garbage\r\n\r\n", "\r\n", "HTTP/1.1 \r\n\r\n",
-                                   "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"}) {
+                                   "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
+                                   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                   "5\r\nshort\r"}) {
     ScriptedServer server({{{answer}}});
     HttpClient client("127.0.0.1", server.port());
     const Result<HttpReply> reply = client.Get("/a");
@@ -168,6 +170,18 @@ TEST(HttpClientTest, AHeadWithoutEndIsGivenUp) {
   ScriptedServer server({{{head}, /*is_held=*/true}});
   HttpClient client("127.0.0.1", server.port(), 1h);
   EXPECT_EQ(client.Get("/a").status().code(), ErrorCode::kProtocolError);
+}
+
+TEST(HttpClientTest, ALineWithoutEndIsGivenUp) {
+  const std::string ok = "HTTP/1.1 200 OK\r\n";
+  // The library matches status lines by recursion: this one would need 320 MB of stack.
+  for (const std::string& begin :
+       {std::string("HTTP/1.1 200 "), std::string("HTTP/1.1 100 \r\nx\r\nHTTP/1.1 200 "),
+        ok + "X: ", ok + "Transfer-Encoding: chunked\r\n\r\n5;"}) {
+    ScriptedServer server({{{begin + std::string(1'000'000, 'x')}, /*is_held=*/true}});
+    HttpClient client("127.0.0.1", server.port(), 1h);
+    EXPECT_EQ(client.Get("/a").status().code(), ErrorCode::kProtocolError) << begin;
+  }
 }
 
 TEST(HttpClientTest, ASilentServerMeetsTheDeadline) {

@@ -61,13 +61,16 @@ TEST(RayProxyTest, WhatNoProxyNamesIsReachedDirectly) {
     return ProxyOf("https://ray.example.com:8443",
                    {{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", list}});
   };
-  for (const char* list :
-       {"*", "example.com", ".example.com", "x, ray.example.com", "ray.example.com:8443"}) {
+  for (const char* list : {"*", "example.com", ".example.com", "x, ray.example.com",
+                           "ray.example.com:8443", "localhost ray.example.com", ".Example.COM"}) {
     EXPECT_EQ(with(list), "none") << list;
   }
   for (const char* list : {"ample.com", "ray.example.com:443", "example.org", ",", ""}) {
     EXPECT_EQ(with(list), ":@p:1") << list;
   }
+  EXPECT_EQ(
+      ProxyOf("https://[fd00::7]", {{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", "[fd00::7]"}}),
+      "none");
 }
 
 TEST(RayProxyTest, ALoginIsTakenAndNeverTold) {
