@@ -124,10 +124,8 @@ Status UnknownOption(const CommandRow& command, const Vocabulary& known, std::st
   if (head.size() > 80) head = head.substr(0, 80);
   for (const OptionRow& row : OptionTable()) {
     if (row.group != OptionGroup::kDeveloper || head != fmt::format("--{}", row.name)) continue;
-    std::string key(row.name);
-    std::ranges::replace(key, '-', '_');
     return Status(ErrorCode::kUsage, fmt::format("unknown option '{}'", head),
-                  fmt::format("there is the variable {}", VariableOfKey(key)));
+                  HintForVariable(row));
   }
   std::vector<std::string_view> names;
   for (const Spelling& spelling : known) {

@@ -267,8 +267,8 @@ constexpr CommandOption kUpOptions[] = {
     {Id::kNoRestart}, {Id::kForceSetup}, {Id::kLease}, {Id::kClusterName}, {Id::kMinWorkers},
     {Id::kMaxWorkers}, {Id::kLoginShells}, {Id::kStartTimeout, "How long to try to log in to a host.", "60"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
-    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, kNodesReport,
-    kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kSshConnections}, {Id::kAgentPath}, {Id::kForceRemote},
+    kNodesReport, kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
 };
 constexpr HelpExample kDownExamples[] = {
     {"end the cluster", "hvdray down ray_cluster.yaml"},
@@ -281,8 +281,8 @@ constexpr CommandOption kDownOptions[] = {
     {Id::kYes}, {Id::kWorkersOnly}, {Id::kKeepMinWorkers}, {Id::kPurge}, {Id::kExpired}, {Id::kClusterName},
     {Id::kStartTimeout, "How long to try to log in to a host.", "20"},
     {Id::kSshPort}, {Id::kSshIdentityFile}, {Id::kSshTransport}, {Id::kSshConfig},
-    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, kNodesReport,
-    kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
+    {Id::kStrictHostKeyChecking}, {Id::kRemoteDir}, {Id::kSshConnections}, {Id::kAgentPath}, {Id::kForceRemote},
+    kNodesReport, kNodesEvents, {Id::kVerbose}, {Id::kNoConfigCache}, {Id::kHelp},
 };
 
 constexpr HelpExample kRendezvousExamples[] = {
@@ -295,7 +295,7 @@ constexpr CommandOption kRendezvousOptions[] = {
     {Id::kHosts, "Hosts of the workers. Sets the number of members of each scope, so that values last "
                  "until every member has read them (needed by Horovod before 0.23).", "off"},
     {Id::kAllow}, {Id::kPeerCheck, "On loopback, let every user of this machine connect."},
-    {Id::kQuiet, "Print only the address, and end with the process that started it: for programs."}, {Id::kHelp},
+    {Id::kQuiet, "Print only the address, and end with the process that started it: for programs."}, {Id::kKvHold}, {Id::kHelp},
 };
 
 constexpr HelpExample kExplainExamples[] = {
@@ -583,6 +583,7 @@ std::vector<OptionRow> OptionsOf(const CommandRow& command) {
   if (command.options.empty()) return {OptionTable().begin(), OptionTable().end()};
   std::vector<OptionRow> rows;
   for (const CommandOption& option : command.options) {
+    if (RowOf(option.id).group == OptionGroup::kDeveloper) continue;
     OptionRow& row = rows.emplace_back(RowOf(option.id));
     if (!option.help.empty()) row.help = option.help;
     if (!option.default_text.empty()) row.default_text = option.default_text;

@@ -187,10 +187,15 @@ const OptionKey* FindKey(std::string_view text) {
 }
 
 Status UnknownKey(const YamlNode::Entry& entry) {
+  std::string what = fmt::format("unknown key {}", Quoted(entry.key));
+  for (const OptionKey& key : AllVariables()) {  // Those of AllKeys() are known.
+    if (key.text != entry.key) continue;
+    return AtKey(entry, std::move(what), HintForVariable(*key.row));
+  }
   std::vector<std::string_view> names = {"command"};
   for (const OptionKey& key : AllKeys()) names.push_back(key.text);
   const std::string nearest = Nearest(std::string_view(entry.key).substr(0, 80), names);
-  return AtKey(entry, fmt::format("unknown key {}", Quoted(entry.key)),
+  return AtKey(entry, std::move(what),
                nearest.empty() ? "keys are the long option names with '_': see hvdray run --help"
                                : fmt::format("did you mean {}?", nearest));
 }
@@ -360,10 +365,9 @@ Result<OptionLayer> LayerOfVariables(const Environment& environment, const Comma
   OptionLayer layer;
   for (const OptionKey& key : AllVariables()) {
     const auto is_same = [&key](const CommandOption& option) { return option.id == key.row->id; };
-    const bool is_read =
-        key.row->group == OptionGroup::kDeveloper ||
-        (key.row->group == OptionGroup::kRay && std::ranges::any_of(command.options, is_same));
-    if (!is_read) continue;
+    const OptionGroup group = key.row->group;
+    if (group != OptionGroup::kRay && group != OptionGroup::kDeveloper) continue;
+    if (std::ranges::none_of(command.options, is_same)) continue;
     HVDRAY_RETURN_IF_ERROR(ReadVariable(key, environment, &layer));
   }
   return layer;

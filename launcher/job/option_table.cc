@@ -760,6 +760,10 @@ std::string VariableOfKey(std::string_view key) {
   return variable;
 }
 
+std::string HintForVariable(const OptionRow& row) {
+  return "there is the variable " + VariableOfKey(OptionKeyOf(row.name));
+}
+
 std::vector<std::string_view> ChoicesOf(const OptionRow& row) {
   return BlankSeparated(row.value_name, "|");
 }

@@ -248,6 +248,8 @@ const std::vector<OptionKey>& AllVariables();
 std::string OptionKeyOf(std::string_view name);
 /// "HVDRAY_NUM_PROC" for "num_proc".
 std::string VariableOfKey(std::string_view key);
+/// For who writes a developers' option as a flag or as a file's key.
+std::string HintForVariable(const OptionRow& row);
 
 /// "auto|always|never" to its words.
 std::vector<std::string_view> ChoicesOf(const OptionRow& row);

@@ -182,14 +182,17 @@ constexpr std::array kNotOnRay = {
     NotOnRay{OptionId::kSlotsPerHost, "it is for host lists", "--num-slots N"},
     NotOnRay{OptionId::kSync, "files reach the nodes in the job's package", "--working-dir DIR"},
     NotOnRay{OptionId::kLaunchAgent, "Ray starts the agents", "leave it out"},
-    NotOnRay{OptionId::kForceRemote, "Ray starts the agents", "leave it out"},
 };
 
 /// Ignored, these change nothing that matters.
-constexpr std::array kIdleOnRay = {
-    OptionId::kSshPort,   OptionId::kSshIdentityFile,       OptionId::kSshTransport,
-    OptionId::kSshConfig, OptionId::kStrictHostKeyChecking, OptionId::kSshConnections,
-    OptionId::kRemoteDir, OptionId::kDisableCache,          OptionId::kCleanEnv};
+constexpr std::array kIdleOnRay = {OptionId::kSshPort,
+                                   OptionId::kSshIdentityFile,
+                                   OptionId::kSshTransport,
+                                   OptionId::kSshConfig,
+                                   OptionId::kStrictHostKeyChecking,
+                                   OptionId::kRemoteDir,
+                                   OptionId::kDisableCache,
+                                   OptionId::kCleanEnv};
 
 /// With --ray: refuses the options that do not apply to it.
 Status RefuseOtherOptions(const LayerStack& job, JobSpec* spec) {

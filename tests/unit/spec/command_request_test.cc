@@ -91,5 +91,21 @@ TEST(CommandRequestTest, OptionsOfRayComeFromTheEnvironmentToo) {
   EXPECT_TRUE(slots->spec.timeout.is_default()) << "that of run, with another meaning";
 }
 
+TEST(CommandRequestTest, DevelopersVariablesAreReadWhereTheyCount) {
+  const auto request = [](const char* command, const char* line, const char* name,
+                          const char* value) {
+    return Request(command, line, Env({{name, value}}));
+  };
+  for (const char* command : {"up", "down"}) {
+    EXPECT_EQ(*request(command, "c.yaml", "HVDRAY_AGENT_PATH", "/a")->spec.agent_path, "/a");
+    EXPECT_TRUE(*request(command, "c.yaml", "HVDRAY_FORCE_REMOTE", "1")->spec.is_remote_forced);
+    EXPECT_FALSE(request(command, "c.yaml", "HVDRAY_SSH_CONNECTIONS", "0").ok()) << command;
+  }
+  EXPECT_FALSE(request("rendezvous", "", "HVDRAY_KV_HOLD", "x").ok());
+  EXPECT_TRUE(request("explain", "201", "HVDRAY_KV_HOLD", "x").ok());
+  EXPECT_TRUE(request("get-head-ip", "c.yaml", "HVDRAY_SSH_CONNECTIONS", "0").ok());
+  EXPECT_TRUE(request("up", "c.yaml", "HVDRAY_KV_HOLD", "x").ok());
+}
+
 }  // namespace
 }  // namespace hvdray

@@ -192,7 +192,9 @@ TEST(ResolveRunTest, DevelopersHaveVariablesButNoFlagsAndKeys) {
   EXPECT_EQ(*spec.ssh_connections, 8);
   EXPECT_EQ(request->warnings, std::vector<std::string>());
   world.files["job.yaml"] = "np: 1\nkv_hold: 1\ncommand: [./t]\n";
-  EXPECT_EQ(world.Resolve("-f job.yaml").status().code(), ErrorCode::kSpecInvalid);
+  const Status key = world.Resolve("-f job.yaml").status();
+  EXPECT_EQ(key.code(), ErrorCode::kSpecInvalid);
+  EXPECT_NE(key.hint().find("HVDRAY_KV_HOLD"), std::string::npos) << key.ToString();
   const Status flag = world.Resolve("-np 1 --ssh-connections 8 ./t").status();
   EXPECT_EQ(flag.code(), ErrorCode::kUsage);
   EXPECT_NE(flag.hint().find("HVDRAY_SSH_CONNECTIONS"), std::string::npos) << flag.ToString();
