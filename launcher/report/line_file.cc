@@ -30,6 +30,7 @@ Result<std::unique_ptr<LineFile>> LineFile::Open(Loop& loop, Options options) {
 }
 
 LineFile::~LineFile() {
+  options_.on_damaged = nullptr;  // its owner is being destroyed
   // The loop no longer serves the pipe; give its reader one more chance.
   pollfd ready{fd_.get(), POLLOUT, 0};
   while (!pending_.empty() && ::poll(&ready, 1, kLastWaitMs) > 0) Flush();

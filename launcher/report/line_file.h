@@ -29,7 +29,7 @@ class LineFile {
 
   /// Opens (a named pipe: waits for its reader) and truncates. Errors: kFileUnwritable.
   static Result<std::unique_ptr<LineFile>> Open(Loop& loop, Options options);
-  /// Waits a moment for a pipe that has not taken all lines.
+  /// Waits a moment for a pipe that has not taken all lines. Doesn't call on_damaged.
   ~LineFile();
 
   /// `line`: without its newline.
@@ -41,7 +41,7 @@ class LineFile {
   void Flush();
   void Break(Status why);
 
-  const Options options_;
+  Options options_;
   UniqueFd fd_;
   OutputSink sink_;
   std::string pending_;      // Lines not written to a pipe yet.

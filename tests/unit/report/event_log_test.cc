@@ -186,5 +186,12 @@ TEST_F(EventLogPipeTest, AReaderThatLeftIsDamageNotDeath) {
   EXPECT_EQ(damage_[0].hint(), "");
 }
 
+TEST_F(EventLogPipeTest, AReaderThatLeavesAtTheEndIsNoNewsToWhoHasGone) {
+  for (int i = 0; i < 2000; ++i) log_->OnEvent(Event(event::ReaderGone{}), At(i));
+  reader_.Reset();
+  log_.reset();  // what it told of damage is being destroyed, too
+  EXPECT_TRUE(damage_.empty());
+}
+
 }  // namespace
 }  // namespace hvdray
