@@ -337,19 +337,25 @@ class Mesh::Impl {
   // known to nobody here.
   void LimitMeeting() {
     std::unique_lock lock(mutex_);
-    TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
     while (!end_.wait_for(lock, kLook, [this] { return !is_limited_ || is_ended_; })) {
       const Status alive = check_ ? check_() : Status();
       if (!alive.ok()) return EndLocked(alive.message());
-      if (std::chrono::steady_clock::now() < deadline) continue;
-      if (waits_for_ != kNobody) return EndLocked(LateText(waits_for_));
-      deadline += timeout_;
+      if (waits_for_ == kNobody || std::chrono::steady_clock::now() < waits_since_ + timeout_) {
+        continue;
+      }
+      return EndLocked(LateText(waits_for_));
     }
   }
 
   void WaitFor(int peer) {
     const std::lock_guard lock(mutex_);
+    SetAwaited(peer);
+  }
+
+  // With mutex_ held. Only a meeting asks since when.
+  void SetAwaited(int peer) {
     waits_for_ = peer;
+    if (is_limited_) waits_since_ = std::chrono::steady_clock::now();
   }
 
   Peer& At(int peer) { return peers_[static_cast<size_t>(peer)]; }
@@ -396,7 +402,7 @@ class Mesh::Impl {
   void Take(int from, Kind kind, gloo::transport::Buffer& end) {
     {
       const std::lock_guard lock(mutex_);
-      waits_for_ = from;
+      SetAwaited(from);
       awaited_ = kind;
       ThrowIfInVain();
     }
@@ -553,6 +559,7 @@ class Mesh::Impl {
   bool is_limited_ = false;  // the meeting; guarded by mutex_, as the following
   bool is_leaving_ = false;
   int waits_for_ = kNobody;
+  TimePoint waits_since_{};
   Kind awaited_ = kMessage;
   std::atomic<bool> is_ended_{false};
   std::string culprit_;

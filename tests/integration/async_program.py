@@ -7,6 +7,7 @@
     async_program.py LIBRARY stall HOW       the last rank "never" submits, or "late"
     async_program.py LIBRARY late SECONDS    the last rank allocates its result after so long
     async_program.py LIBRARY stopped METHOD  rank VICTIM is stopped while it meets the others, at its first request of this METHOD
+    async_program.py LIBRARY slow            rank VICTIM comes to two operations of the meeting 2 s late
     async_program.py LIBRARY forever         reduces until an error ends it
     async_program.py LIBRARY end HOW         ends without leaving, by that signal or an exception, while an operation waits"""
 
@@ -255,6 +256,32 @@ def stopped(library, method):
     death.with_name(f"{death.name}.{me}").touch()
 
 
+def slow(library):
+    """rank VICTIM, which is 0, comes 2 s late to the connections, and again to what follows."""
+    late = set()
+
+    def delays(_pid, request):
+        what = request.command if request.command == "DELETE" else request.path.rpartition("/")[2]
+        if what in ("DELETE", "2") and what not in late:
+            late.add(what)
+            time.sleep(2)
+
+    def works():
+        rank = Rank(library)
+        assert rank.run(ALLREDUCE, "sum", [1.0]) == [float(os.environ["HOROVOD_SIZE"])]
+        rank.close()
+
+    def works_and_dies():
+        works()
+        print("rank 0 is late", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if os.environ["HOROVOD_RANK"] == os.environ["VICTIM"]:
+        with_proxy(delays, works_and_dies)
+    else:
+        works()
+
+
 def generations(library, count):
     size = int(os.environ["HOROVOD_SIZE"])
     for generation in range(int(count)):
@@ -312,4 +339,4 @@ def stall(library, how):
 
 if __name__ == "__main__":
     {"values": values, "die": die, "generations": generations, "end": end, "stall": stall, "late": late, "stopped": stopped,
-     "forever": forever}[sys.argv[2]](sys.argv[1], *sys.argv[3:])
+     "slow": slow, "forever": forever}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

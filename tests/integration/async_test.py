@@ -116,6 +116,12 @@ def test_a_rank_that_is_late_leaves_no_record(hvdray):
     assert result.text.count("it came") == 2
 
 
+def test_the_time_limit_while_all_meet_is_that_of_each_wait(hvdray):
+    result = go(hvdray, 3, "slow", options=["--gloo-timeout-seconds", "3"], VICTIM=0, HVDRAY_COLLECTIVE="gloo")
+    assert result.code == 0, result.text + result.errors
+    assert "rank 0 is late" in result.text
+
+
 DEATHS = [
     ("before", "allreduce"), ("after", "allreduce"), ("allocated", "allgather"), ("joined", "allreduce"), ("after", "broadcast"),
     ("allocated", "alltoall"), ("allocated", "reducescatter"), ("before", "add"), ("after", "add"), ("meeting", "add")]
