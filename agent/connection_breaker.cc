@@ -107,7 +107,7 @@ void ConnectionBreaker::BreakWorker(const LivingWorker& worker, Round& round) {
   // A process without Gloo connections is a wrapper: the training process below it has them.
   if (attempt.matched == 0) {
     if (!round.processes) round.processes = ScanProcesses();
-    for (const pid_t pid : RelativesOf(*round.processes, worker.pid)) {
+    for (const pid_t pid : Relatives(*round.processes, worker.pid)) {
       BreakProcess(pid, -1, round, attempt);
     }
   }
@@ -122,7 +122,7 @@ void ConnectionBreaker::BreakProcess(pid_t pid, int pidfd, Round& round, Attempt
     pidfd = opened.get();
   }
   if (pidfd >= 0 && AwaitEnd(pidfd)) return;
-  const Result<std::vector<ProcessConnection>> connections = round.sockets.ConnectionsOf(pid);
+  const Result<std::vector<ProcessConnection>> connections = round.sockets.Connections(pid);
   if (!connections.ok()) {
     // A process that has just ended fails the same way as a forbidden one: the pidfd tells.
     if (pidfd < 0 || AwaitEnd(pidfd) || attempt.error != 0) return;

@@ -69,7 +69,7 @@ constexpr std::array<std::string_view, 4> kSecretWords = {"SECRET", "TOKEN", "PA
 constexpr size_t kMaxVariableBytes = 1024;
 constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;  // cgroup v1 shows "no limit" as a huge number.
 
-std::string TextOf(const std::string& path, size_t limit = size_t{1} << 20) {
+std::string ToText(const std::string& path, size_t limit = size_t{1} << 20) {
   return ReadFile(path, limit).value_or("");
 }
 
@@ -119,7 +119,7 @@ std::string HostLibc(const std::string& machine) {
        {std::string("/lib64/libc.so.6"), fmt::format("/lib/{}-linux-gnu/libc.so.6", machine),
         std::string("/usr/lib64/libc.so.6"),
         fmt::format("/usr/lib/{}-linux-gnu/libc.so.6", machine), std::string("/lib/libc.so.6")}) {
-    std::string libc = LibcOfBanner(TextOf(path, size_t{64} << 20));
+    std::string libc = LibcOfBanner(ToText(path, size_t{64} << 20));
     if (!libc.empty()) return libc;
   }
   // musl's loader prints its version on stderr and exits with code 1.
@@ -145,11 +145,11 @@ uint64_t MemoryLimitOfCgroup() {
       return ::access((directory / "cgroup.procs").c_str(), F_OK) == 0;
     };
     for (fs::path directory = *own; is_group(directory); directory = directory.parent_path()) {
-      take(NumberOf(TextOf((directory / "memory.max").string())));  // "max" reads as 0.
+      take(NumberOf(ToText((directory / "memory.max").string())));  // "max" reads as 0.
     }
   }
-  const auto v1 = FindMemoryDirectory(TextOf("/proc/self/mountinfo"), TextOf("/proc/self/cgroup"));
-  if (v1) take(NumberOf(TextOf(*v1 + "/memory.limit_in_bytes")));
+  const auto v1 = FindMemoryDirectory(ToText("/proc/self/mountinfo"), ToText("/proc/self/cgroup"));
+  if (v1) take(NumberOf(ToText(*v1 + "/memory.limit_in_bytes")));
   return least;
 }
 
@@ -263,8 +263,8 @@ class Gatherer {
       facts_.kernel = names.release;
       machine_ = names.machine;
     }
-    facts_.distribution = DistributionOf(TextOf("/etc/os-release"));
-    const std::string memory = TextOf("/proc/meminfo");
+    facts_.distribution = Distribution(ToText("/etc/os-release"));
+    const std::string memory = ToText("/proc/meminfo");
     facts_.memory_bytes = MemoryRow(memory, "MemTotal");
     facts_.available_bytes = MemoryRow(memory, "MemAvailable");
     facts_.memory_limit_bytes = MemoryLimitOfCgroup();
@@ -278,7 +278,7 @@ class Gatherer {
   }
 
   void AskGpuDriver() {
-    facts_.gpu_driver = NvidiaDriverOf(TextOf("/proc/driver/nvidia/version"));
+    facts_.gpu_driver = NvidiaDriver(ToText("/proc/driver/nvidia/version"));
     for (const std::string& name : NamesIn("/dev")) {
       constexpr std::string_view kDevice = "nvidia";
       const std::string_view number =
@@ -290,7 +290,7 @@ class Gatherer {
     for (const std::string& name : NamesIn(directory)) {
       if (facts_.gpus.size() >= wire::kMaxInspected) break;
       constexpr std::string_view kModel = "Model:";
-      const std::string text = TextOf(fmt::format("{}/{}/information", directory, name));
+      const std::string text = ToText(fmt::format("{}/{}/information", directory, name));
       for (const std::string_view line : LinesOf(text)) {
         if (!line.starts_with(kModel)) continue;
         facts_.gpus.push_back({std::string(Trimmed(line.substr(kModel.size()))), 0});
@@ -345,7 +345,7 @@ class Gatherer {
     facts_.variables = RelevantVariables(environment.values());
     for (const std::string& path :
          {std::string("/etc/nccl.conf"), environment.GetOr("HOME", "") + "/.nccl.conf"}) {
-      for (wire::VariableFacts& variable : VariablesOfNcclConf(TextOf(path))) {
+      for (wire::VariableFacts& variable : VariablesOfNcclConf(ToText(path))) {
         if (facts_.variables.size() >= wire::kMaxInspected) return;
         facts_.variables.push_back(std::move(variable));
       }
@@ -360,7 +360,7 @@ class Gatherer {
       // Not in the workers' directory, whose files would be modules to it.
       const Result<ProgramAnswer> answer =
           AskProgram(argv, kPackagesLimit, {"/", inspect_.environment});
-      if (answer.ok()) facts_.packages = PackagesOf(answer->text);
+      if (answer.ok()) facts_.packages = Packages(answer->text);
     }
     const bool has_nccl =
         std::any_of(facts_.packages.begin(), facts_.packages.end(),
@@ -388,7 +388,7 @@ class Gatherer {
         AskProgram({python, "-c", std::string(kImportProgram), module}, kImportLimit,
                    {Directory(), inspect_.environment});
     if (!answer.ok()) return {module, "", answer.status().message()};
-    return ModuleFactsOf(module, *answer);
+    return ToModuleFacts(module, *answer);
   }
 
   /// The command if it is a Python, else python3 or python from the workers' PATH.
@@ -411,13 +411,13 @@ class Gatherer {
 };
 
 /// The interpreter in a script's first line if that file is missing; else empty.
-std::string MissingInterpreterOf(const std::string& path) {
+std::string MissingInterpreter(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, 256> buffer{};
   if (!fd.is_valid()) return {};  // Executable, but not readable.
   const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
   std::string interpreter =
-      InterpreterOf(std::string_view(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0));
+      Interpreter(std::string_view(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0));
   const bool is_missing = interpreter.starts_with('/') && ::access(interpreter.c_str(), F_OK) != 0;
   return is_missing ? interpreter : std::string();
 }
@@ -439,7 +439,7 @@ FoundCommand FindCommand(const wire::Inspect& inspect) {
   for (const std::string& candidate : plan.paths) {
     const std::string file = Below(directory, candidate);
     if (!IsExecutableFile(file)) continue;
-    std::string missing = MissingInterpreterOf(file);
+    std::string missing = MissingInterpreter(file);
     return {file, missing.empty() ? 0 : ELIBACC, std::move(missing)};
   }
   if (plan.paths.empty()) return {"", plan.error, ""};
@@ -464,7 +464,7 @@ std::string LibcOfBanner(std::string_view bytes) {
   return {};
 }
 
-std::string DistributionOf(std::string_view os_release) {
+std::string Distribution(std::string_view os_release) {
   constexpr std::string_view kKey = "PRETTY_NAME=";
   std::string name;
   for (std::string_view line : LinesOf(os_release)) {
@@ -488,7 +488,7 @@ uint64_t MemoryRow(std::string_view meminfo, std::string_view name) {
   return bytes;
 }
 
-std::string NvidiaDriverOf(std::string_view version) {
+std::string NvidiaDriver(std::string_view version) {
   std::string_view line = version.substr(0, version.find('\n'));
   while (!line.empty()) {
     const size_t end = std::min(line.find_first_of(" \t"), line.size());
@@ -515,7 +515,7 @@ std::vector<std::string> AddressesOf(std::string_view rows) {
   return addresses;
 }
 
-wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
+wire::ModuleFacts ToModuleFacts(std::string name, const ProgramAnswer& answer) {
   wire::ModuleFacts module{std::move(name), "", ""};
   bool is_imported = false;
   for (std::string_view line : LinesOf(answer.text)) {
@@ -537,7 +537,7 @@ wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer) {
   return module;
 }
 
-std::vector<wire::PackageFacts> PackagesOf(std::string_view output) {
+std::vector<wire::PackageFacts> Packages(std::string_view output) {
   std::vector<wire::PackageFacts> packages;
   for (std::string_view line : LinesOf(output)) {
     line = Trimmed(line);

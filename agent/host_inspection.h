@@ -38,17 +38,17 @@ FoundCommand FindCommand(const wire::Inspect& inspect);
 /// "glibc 2.36" from the bytes of a libc.so.6; empty: no version in it.
 std::string LibcOfBanner(std::string_view bytes);
 /// PRETTY_NAME of /etc/os-release, without quotes.
-std::string DistributionOf(std::string_view os_release);
+std::string Distribution(std::string_view os_release);
 /// Row `name` ("MemTotal") of /proc/meminfo, in bytes; 0: no such row.
 uint64_t MemoryRow(std::string_view meminfo, std::string_view name);
 /// "535.104.05" from /proc/driver/nvidia/version; empty: no version in it.
-std::string NvidiaDriverOf(std::string_view version);
+std::string NvidiaDriver(std::string_view version);
 /// The addresses in the rows of `getent ahosts`, each once, in their order.
 std::vector<std::string> AddressesOf(std::string_view rows);
 /// The module's version, or why its import failed, from the output of the import program.
-wire::ModuleFacts ModuleFactsOf(std::string name, const ProgramAnswer& answer);
+wire::ModuleFacts ToModuleFacts(std::string name, const ProgramAnswer& answer);
 /// The versions in the output of the program that asks the workers' Python.
-std::vector<wire::PackageFacts> PackagesOf(std::string_view output);
+std::vector<wire::PackageFacts> Packages(std::string_view output);
 /// Those of `environment` that libraries of training read, without secrets.
 std::vector<wire::VariableFacts> RelevantVariables(
     const std::map<std::string, std::string>& environment);

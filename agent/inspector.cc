@@ -178,7 +178,7 @@ Result<ProgramAnswer> AskProgram(const std::vector<std::string>& argv, Duration 
     ::waitpid(pid, nullptr, WNOHANG);
     return Status(ErrorCode::kDeadlineExceeded, fmt::format("{} did not end in time", argv[0]));
   }
-  answer.exit_code = ShellCodeOf(ReapChild(pid));
+  answer.exit_code = ShellCode(ReapChild(pid));
   return answer;
 }
 

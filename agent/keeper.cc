@@ -59,7 +59,7 @@ std::optional<int> ReapAgent(pid_t agent) {
     const pid_t pid = ::waitpid(-1, &raw, WNOHANG);
     if (pid < 0 && errno == EINTR) continue;
     if (pid <= 0) return status;
-    if (pid == agent) status = ShellCodeOf(raw);
+    if (pid == agent) status = ShellCode(raw);
   }
 }
 

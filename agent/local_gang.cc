@@ -31,7 +31,7 @@ constexpr int kKernelPipeBytes = 64 << 10;
 
 }  // namespace
 
-std::string_view NameOf(LocalGang::State state) {
+std::string_view Name(LocalGang::State state) {
   switch (state) {
     case LocalGang::State::kStarting:
       return "starting";
@@ -71,7 +71,7 @@ LocalGang::~LocalGang() = default;
 
 void LocalGang::Enter(LocalGang::State next) {
   Log(LogLevel::kDebug, "agent", "gang[gen={}] {} -> {} at {:.6f}", options_.generation,
-      NameOf(state_), NameOf(next), Seconds(loop_.Now().time_since_epoch()).count());
+      Name(state_), Name(next), Seconds(loop_.Now().time_since_epoch()).count());
   state_ = next;
 }
 

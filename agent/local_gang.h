@@ -206,7 +206,7 @@ class LocalGang final : private WorkerSet::Owner {
   Watch reap_timer_;
 };
 
-std::string_view NameOf(LocalGang::State state);
+std::string_view Name(LocalGang::State state);
 
 }  // namespace hvdray
 

@@ -16,7 +16,7 @@ namespace {
 
 using Endpoint = WorkerAddresses::Endpoint;
 
-std::string TextOf(const Endpoint& endpoint) {
+std::string ToText(const Endpoint& endpoint) {
   return fmt::format("{}:{}", endpoint.ip, endpoint.port);
 }
 
@@ -93,7 +93,7 @@ void Notifier::TryNext(int worker) {
     const Endpoint& target = delivery.targets[delivery.next++];
     const Status status = Connect(delivery, target);
     if (!status.ok()) {
-      delivery.why = Status(status).WithContext(TextOf(target));
+      delivery.why = Status(status).WithContext(ToText(target));
       continue;
     }
     // An equal share of the remaining time, so that a silent target leaves time for the others.
@@ -168,7 +168,7 @@ void Notifier::OnReadable(int worker) {
 
 void Notifier::GiveUpTarget(int worker, Status why) {
   Delivery& delivery = *workers_.at(worker).delivery;
-  delivery.why = std::move(why).WithContext(TextOf(delivery.targets[delivery.next - 1]));
+  delivery.why = std::move(why).WithContext(ToText(delivery.targets[delivery.next - 1]));
   delivery.limit.Cancel();
   delivery.watch.Cancel();
   delivery.socket.Reset();

@@ -53,7 +53,7 @@ std::vector<ProcessKin> ScanProcesses() {
   return processes;
 }
 
-std::vector<pid_t> RelativesOf(std::span<const ProcessKin> processes, pid_t leader) {
+std::vector<pid_t> Relatives(std::span<const ProcessKin> processes, pid_t leader) {
   std::multimap<pid_t, pid_t> children;
   std::vector<pid_t> open = {leader};
   for (const ProcessKin& process : processes) {

@@ -30,7 +30,7 @@ std::vector<ProcessKin> ScanProcesses();
 
 /// Descendants of `leader`, members of its process group (even if their parent has ended), and
 /// their descendants; without `leader`. Sorted. Pure.
-std::vector<pid_t> RelativesOf(std::span<const ProcessKin> processes, pid_t leader);
+std::vector<pid_t> Relatives(std::span<const ProcessKin> processes, pid_t leader);
 
 }  // namespace hvdray
 

@@ -85,7 +85,7 @@ const TcpSockets::Namespace& TcpSockets::NamespaceOf(pid_t pid) {
   return made;
 }
 
-Result<std::vector<ProcessConnection>> TcpSockets::ConnectionsOf(pid_t pid) {
+Result<std::vector<ProcessConnection>> TcpSockets::Connections(pid_t pid) {
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<SocketDescriptor> sockets, ListSocketDescriptors(pid));
   std::vector<ProcessConnection> connections;
   if (sockets.empty()) return connections;

@@ -42,7 +42,7 @@ class TcpSockets {
 
   /// Sockets in state (row.state) TCP_ESTABLISHED, TCP_SYN_SENT or TCP_LISTEN. Lists a socket that
   /// several descriptors share only once. Errors: as ListSocketDescriptors().
-  Result<std::vector<ProcessConnection>> ConnectionsOf(pid_t pid);
+  Result<std::vector<ProcessConnection>> Connections(pid_t pid);
 
  private:
   using Table = std::unordered_map<uint64_t, TcpTableRow>;  // By inode.

@@ -44,7 +44,7 @@ bool IsAssignment(std::string_view word) {
                      [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
-size_t PythonScriptOf(std::span<const std::string> command) {
+size_t PythonScript(std::span<const std::string> command) {
   if (command.empty() || !IsPython(command[0])) return 0;
   for (size_t i = 1; i < command.size(); ++i) {
     const std::string_view word = command[i];
@@ -116,7 +116,7 @@ Result<PythonCall> ReadPythonCall(std::span<const std::string> command) {
   return call;
 }
 
-std::string InterpreterOf(std::string_view file) {
+std::string Interpreter(std::string_view file) {
   if (!file.starts_with("#!")) return {};
   std::string_view line = file.substr(2, file.find('\n') - 2);
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));

@@ -27,7 +27,7 @@ bool IsAssignment(std::string_view word);
 /// Index of the word of `command` that names the script for Python to run; 0: the command is not
 /// Python, or Python runs -m, -c or its stdin.
 /// Source: "Command line and environment" of the Python 3.11 documentation.
-size_t PythonScriptOf(std::span<const std::string> command);
+size_t PythonScript(std::span<const std::string> command);
 
 /// A command that makes Python run a program, taken apart.
 struct PythonCall {
@@ -38,16 +38,16 @@ struct PythonCall {
 
 /// Takes `command` apart by Python's own rules; kNodePython is Python. Errors: kUsage, if it is not
 /// Python, or if Python would run no program (-V), read it from stdin, or go on interactively (-i).
-/// Source: as PythonScriptOf(); Python/getopt.c.
+/// Source: as PythonScript(); Python/getopt.c.
 Result<PythonCall> ReadPythonCall(std::span<const std::string> command);
 
 /// The interpreter that the first line of a script names. Ends at a blank, as for the kernel, so it
 /// includes the carriage return of a DOS line end. `file`: the script's first bytes. Empty: not a
 /// script. Source: execve(2).
-std::string InterpreterOf(std::string_view file);
+std::string Interpreter(std::string_view file);
 
 /// A hint for the script at `path`, whose interpreter does not exist. `interpreter`: as
-/// InterpreterOf() returns it.
+/// Interpreter() returns it.
 std::string InterpreterHint(std::string_view path, std::string_view interpreter);
 
 /// A hint for a command that a host could not execute. `is_missing`: no such file, there or on its

@@ -134,7 +134,7 @@ std::string OwnPythonPath() {
   return {};
 }
 
-int ShellCodeOf(int wait_status) {
+int ShellCode(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 

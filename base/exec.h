@@ -52,7 +52,7 @@ std::string OwnPath();
 std::string OwnPythonPath();
 
 /// The exit code that a shell shows for a status of wait(2): 128 + n after signal n.
-int ShellCodeOf(int wait_status);
+int ShellCode(int wait_status);
 
 }  // namespace hvdray
 

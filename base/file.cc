@@ -33,7 +33,7 @@ Result<PathEnd> FindPlace(const std::string& path) {
   PathFault fault;
   std::optional<PathEnd> place = WalkToFile(path, fault);
   if (fault.error != 0) fault.path = path;
-  if (!place) return StatusOf(fault);
+  if (!place) return ToStatus(fault);
   return std::move(*place);
 }
 
@@ -123,7 +123,7 @@ bool IsDirectory(const std::string& path) {
 
 Status MakeDirs(const std::string& path) {
   PathFault fault;
-  if (!WalkToDirectory(path, WalkRule::kOwnLinks, 0755, fault)) return StatusOf(fault);
+  if (!WalkToDirectory(path, WalkRule::kOwnLinks, 0755, fault)) return ToStatus(fault);
   return {};
 }
 

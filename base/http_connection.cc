@@ -343,7 +343,7 @@ void HttpConnection::Enter(HttpPhase phase) {
   ++list.count;
   if (phase == HttpPhase::kHeld) return;
   entered_ = shared_.loop.Now();
-  shared_.ArmTimer(entered_ + shared_.TimeoutOf(phase));
+  shared_.ArmTimer(entered_ + shared_.Timeout(phase));
 }
 
 void HttpConnection::Leave() {
@@ -414,7 +414,7 @@ void HttpShared::MakeRoom() {
   oldest->Close();
 }
 
-Duration HttpShared::TimeoutOf(HttpPhase phase) const {
+Duration HttpShared::Timeout(HttpPhase phase) const {
   switch (phase) {
     case HttpPhase::kReading:
       return options.read_timeout;
@@ -443,10 +443,10 @@ void HttpShared::Expire() {
   for (const HttpPhase phase : {HttpPhase::kSilent, HttpPhase::kIdle, HttpPhase::kReading,
                                 HttpPhase::kWriting, HttpPhase::kLingering}) {
     HttpPhaseList& list = ListOf(phase);
-    while (list.first != nullptr && list.first->entered_ + TimeoutOf(phase) <= now) {
+    while (list.first != nullptr && list.first->entered_ + Timeout(phase) <= now) {
       list.first->OnTimeout();
     }
-    if (list.first != nullptr) ArmTimer(list.first->entered_ + TimeoutOf(phase));
+    if (list.first != nullptr) ArmTimer(list.first->entered_ + Timeout(phase));
   }
 }
 

@@ -21,7 +21,7 @@ namespace hvdray {
 
 class HttpConnection;
 
-/// What a connection is doing. Every phase but kHeld has a time limit: HttpShared::TimeoutOf().
+/// What a connection is doing. Every phase but kHeld has a time limit: HttpShared::Timeout().
 enum class HttpPhase : uint8_t {
   kSilent,     ///< Before the first byte.
   kIdle,       ///< Between requests.
@@ -57,7 +57,7 @@ struct HttpShared {
   /// Closes all connections and calls no on_gone or on_closed.
   void CloseAll();
   /// Duration::max(): no limit.
-  Duration TimeoutOf(HttpPhase phase) const;
+  Duration Timeout(HttpPhase phase) const;
   bool IsFull() const { return connection_count >= options.max_connections; }
   /// The oldest connection that has never sent a complete request header, silent ones first;
   /// nullptr: none.

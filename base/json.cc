@@ -43,7 +43,7 @@ class ParseLimits {
 };
 
 /// Of two or three bytes.
-uint32_t CodePointOf(std::string_view character) {
+uint32_t ToCodePoint(std::string_view character) {
   const auto byte = [character](size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 2) return (byte(0) & 0x1FU) << 6U | (byte(1) & 0x3FU);
   return (byte(0) & 0x0FU) << 12U | (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
@@ -88,7 +88,7 @@ std::string DumpJson(const Json& value, int indent) {
     const std::string_view character = rest.substr(0, Utf8Length(rest));
     if (!IsTerminalControl(character)) continue;
     safe.append(text, done, at - done);
-    safe += fmt::format("\\u{:04x}", CodePointOf(character));
+    safe += fmt::format("\\u{:04x}", ToCodePoint(character));
     done = at + character.size();
   }
   return safe.append(text, done);

@@ -35,7 +35,7 @@ struct Account {
   std::string_view rest;  // "gid:..." of a user, the members of a group
 };
 
-std::vector<Account> AccountsOf(const std::string& text) {
+std::vector<Account> Accounts(const std::string& text) {
   std::vector<Account> accounts;
   for (const std::string_view line : LinesOf(text)) {
     const size_t password = line.find(':');
@@ -66,13 +66,13 @@ bool IsPrivateGroup(gid_t gid) {
   const std::string group_id = std::to_string(gid);
   std::string_view our_name;
   bool is_primary_of_others = false;
-  for (const Account& user : AccountsOf(users)) {
+  for (const Account& user : Accounts(users)) {
     const bool is_us = user.id == our_id;
     if (is_us) our_name = user.name;
     is_primary_of_others |= !is_us && user.rest.substr(0, user.rest.find(':')) == group_id;
   }
   if (gid != 0 && (our_name.empty() || is_primary_of_others)) return false;
-  for (const Account& group : AccountsOf(groups)) {
+  for (const Account& group : Accounts(groups)) {
     if (group.id != group_id) continue;
     return (gid == 0 || group.name == our_name) && IsNobodyElse(group.rest, our_name);
   }
@@ -296,7 +296,7 @@ Trustees TrusteesBelow(const struct stat& directory, Trustees above) {
 
 bool IsOursAlone(const struct stat& info) { return DistrustOf(info) == nullptr; }
 
-Status StatusOf(const PathFault& fault) {
+Status ToStatus(const PathFault& fault) {
   if (fault.error != 0) {
     Status cause = ErrnoStatus(fault.path, fault.error);
     if (cause.code() == ErrorCode::kOutOfResources) return cause;

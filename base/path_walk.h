@@ -54,7 +54,7 @@ struct PathFault {
 
 /// Converts a fault to a Status that names the path, but not `what` if there is an errno. Errors:
 /// kFileUnwritable, kOutOfResources.
-Status StatusOf(const PathFault& fault);
+Status ToStatus(const PathFault& fault);
 
 /// Where a path leads.
 struct PathEnd {

@@ -163,7 +163,7 @@ std::string Escaped(std::string_view bytes) {
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 /// The first character, or one byte that is part of none.
-std::string_view FirstOf(std::string_view text) {
+std::string_view First(std::string_view text) {
   return text.substr(0, std::max<size_t>(Utf8Length(text), 1));
 }
 
@@ -198,7 +198,7 @@ std::string ShownText(std::string_view text, size_t limit) {
   std::string shown;
   while (!text.empty()) {
     if (shown.size() >= limit) return shown + "...";
-    const std::string_view first = FirstOf(text);
+    const std::string_view first = First(text);
     shown += IsFit(first) ? std::string(first) : Escaped(first);
     text.remove_prefix(first.size());
   }
@@ -213,7 +213,7 @@ std::string ShownLine(std::string_view line) {
       line.remove_prefix(ColorLength(line));
       continue;
     }
-    const std::string_view first = FirstOf(line);
+    const std::string_view first = First(line);
     if (IsFit(first) || first == "\t") {
       shown += first;
     } else if (!IsControl(first[0])) {

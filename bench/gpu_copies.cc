@@ -73,7 +73,7 @@ int Main() {
                   }));
   for (const DataType dtype : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32}) {
     const GpuCopy in_place{from, from, kBytes / SizeOf(dtype)};
-    line += fmt::format(", \"average {}\": {:.1f}", NameOf(dtype), Measure([&] {
+    line += fmt::format(", \"average {}\": {:.1f}", Name(dtype), Measure([&] {
                           return CopyOnGpu({&in_place, 1}, dtype, 3, nullptr);
                         }));
   }

@@ -101,8 +101,8 @@ Result<BenchSettings> SettingsOf(const OptionLayer& said) {
 int CodeOf(const Status& status) {
   const bool is_ours = status.code() == ErrorCode::kOutputLost ||
                        status.code() == ErrorCode::kOutOfResources ||
-                       ExitCodeOf(status) == kNothingDone;
-  return is_ours ? ExitCodeOf(status) : kBenchFailed;
+                       ExitCode(status) == kNothingDone;
+  return is_ours ? ExitCode(status) : kBenchFailed;
 }
 
 int RunRank(const BenchSettings& settings, const Environment& environment) {

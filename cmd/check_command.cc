@@ -47,13 +47,13 @@ bool IsFileHere(const std::string& path) {
 
 /// The files that the command names: a Python's script, and every word (or value after '=') that is
 /// a file on this machine and that --sync does not copy to the others.
-CheckWishes WishesOf(const LaunchPlan& plan, std::vector<std::string> modules) {
+CheckWishes Wishes(const LaunchPlan& plan, std::vector<std::string> modules) {
   CheckWishes wishes;
   wishes.modules = std::move(modules);
   const std::vector<std::string>& command = *plan.spec.command;
   const std::filesystem::path directory =
       plan.spec.working_directory->empty() ? plan.current_directory : *plan.spec.working_directory;
-  const size_t script = PythonScriptOf(command);
+  const size_t script = PythonScript(command);
   for (size_t i = 1; i < command.size() && wishes.files.size() < wire::kMaxInspected; ++i) {
     const bool is_option = command[i].starts_with('-') && i != script;
     const size_t equals = is_option ? command[i].find('=') : std::string::npos;
@@ -112,7 +112,7 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
     Result<std::unique_ptr<HostAccess>> access =
         HostAccess::Open(**loop, spec, AgentPath(spec), plan.hosts, plan.is_remote, plan.spread);
     if (!access.ok()) return Fail("check", access.status());
-    CheckWishes wishes = WishesOf(plan, request.modules);
+    CheckWishes wishes = Wishes(plan, request.modules);
     outcome = HostCheck(**loop, **access, std::move(plan), {}, std::move(wishes)).Run();
     EndTerminalQuestions();  // after Ctrl-C a host may still ask
   }
@@ -128,7 +128,7 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
   return PrintOut("check",
                   request.is_json ? CheckJson(outcome.facts, findings)
                                   : CheckText(outcome.facts, findings, shades),
-                  ExitCodeOf(findings));
+                  ExitCode(findings));
 }
 
 }  // namespace

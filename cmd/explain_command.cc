@@ -35,7 +35,7 @@ std::string PlainCell(std::string_view cell) {
   return text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
-std::vector<ErrorRow> ErrorRowsOf(std::string_view page) {
+std::vector<ErrorRow> ErrorRows(std::string_view page) {
   constexpr std::string_view kBegin = "\n| HVD-E";
   std::vector<ErrorRow> rows;
   for (size_t at = page.find(kBegin); at != std::string_view::npos;
@@ -70,7 +70,7 @@ std::string ErrorWord(std::string_view word) {
 /// kUsage with the nearest name.
 Result<std::string> ExplainError(std::string_view page, std::string_view word) {
   const std::string wanted = ErrorWord(word);
-  const std::vector<ErrorRow> rows = ErrorRowsOf(page);
+  const std::vector<ErrorRow> rows = ErrorRows(page);
   std::vector<std::string_view> names;
   for (const ErrorRow& row : rows) {
     names.push_back(row[1]);
@@ -92,7 +92,7 @@ Result<std::string> ExplainError(std::string_view page, std::string_view word) {
 /// All errors of the page, a line each: number, name, meaning.
 std::string ListErrors(std::string_view page) {
   std::string list;
-  for (const ErrorRow& row : ErrorRowsOf(page)) {
+  for (const ErrorRow& row : ErrorRows(page)) {
     list += fmt::format("{}  {:<23} {}\n", row[0], row[1], row[4]);
   }
   return list;

@@ -52,7 +52,7 @@ Result<RendezvousOptions> OptionsOf(const CommandRequest& request) {
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, ParseHostList(list->last()));
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<RankInfo> ranks,
                             AssignRanks(hosts, /*min_np=*/1, /*max_np=*/std::nullopt));
-    options.assignment = KvAssignmentOf(ranks, /*generation=*/1);
+    options.assignment = ToKvAssignment(ranks, /*generation=*/1);
   }
   return options;
 }

@@ -14,7 +14,7 @@ int SlotsCommand(const CommandLine& line) {
   if (const auto code = ResolveCommandLine("slots", line, &request)) return *code;
   const RaySpec& ray = request.spec.ray;
   Status status = CheckSlotGpus(ray.gpus_per_slot.origin(), *ray.gpus_per_slot, *ray.uses_gpu);
-  const RayAsk ask = RayAskOf(request.spec);
+  const RayAsk ask = ToRayAsk(request.spec);
   // What a job could not get, this command does not count.
   if (status.ok()) status = MakeRayRequest(ask).status();
   if (!status.ok()) return Fail("slots", status);

@@ -150,7 +150,7 @@ class CheckingCommunicator : public Communicator {
         if (sent == received) continue;
         return Differ(static_cast<int>(from),
                       fmt::format("calls all_to_all and sends rank {} {} {}", to, sent,
-                                  NameOf(operation.dtype)),
+                                  Name(operation.dtype)),
                       static_cast<int>(to), fmt::format("receives {}", received));
       }
     }
@@ -170,7 +170,7 @@ class CheckingCommunicator : public Communicator {
     }
     if (mine.count == theirs.count && mine.dtype == theirs.dtype) return {};
     const auto what = [](const Call& call) {
-      return fmt::format("{} {}", call.count, NameOf(static_cast<DataType>(call.dtype)));
+      return fmt::format("{} {}", call.count, Name(static_cast<DataType>(call.dtype)));
     };
     const Call& sent = is_sender ? mine : theirs;
     const Call& received = is_sender ? theirs : mine;

@@ -16,7 +16,7 @@ namespace hvdray {
 namespace {
 
 Status Wrong(const Operation& operation, const std::string& what) {
-  return {ErrorCode::kUsage, fmt::format("{}: {}", NameOf(operation.kind), what)};
+  return {ErrorCode::kUsage, fmt::format("{}: {}", Name(operation.kind), what)};
 }
 
 Status CheckCounts(const Operation& operation, int rank, int size) {
@@ -79,8 +79,8 @@ Status Communicator::Run(const Operation& operation) {
     return Wrong(operation, "a rank cannot exchange with itself");
   }
   if (IsReduction(operation.kind) && FindReduce(operation.dtype, operation.op) == nullptr) {
-    return Wrong(operation, fmt::format("{} is not defined for {}", NameOf(operation.op),
-                                        NameOf(operation.dtype)));
+    return Wrong(operation, fmt::format("{} is not defined for {}", Name(operation.op),
+                                        Name(operation.dtype)));
   }
   HVDRAY_RETURN_IF_ERROR(CheckCounts(operation, rank_, size_));
   HVDRAY_RETURN_IF_ERROR(CheckBuffers(operation, rank_, size_));
@@ -165,7 +165,7 @@ Status Communicator::GroupAllReduce(std::span<const Tensor> tensors, DataType dt
   if (SizeOf(dtype) == 0) return {ErrorCode::kUsage, "group_all_reduce: no such data type"};
   if (FindReduce(dtype, op) == nullptr) {
     return {ErrorCode::kUsage,
-            fmt::format("group_all_reduce: {} is not defined for {}", NameOf(op), NameOf(dtype))};
+            fmt::format("group_all_reduce: {} is not defined for {}", Name(op), Name(dtype))};
   }
   for (const Tensor& tensor : tensors) {
     if (tensor.count > 0 && tensor.data == nullptr) {

@@ -82,7 +82,7 @@ class HierarchicalCommunicator : public Communicator {
     // Numbers of ranks in errors of a part are that part's.
     const Status known = mesh_->CheckAlive();
     if (status.code() != ErrorCode::kAborted || known.message() == Mesh::kEnded) return status;
-    return Status(known).WithContext(NameOf(operation.kind));
+    return Status(known).WithContext(Name(operation.kind));
   }
 
   Status Begin(const Operation& operation) {
@@ -130,17 +130,17 @@ class HierarchicalCommunicator : public Communicator {
   }
 
   // The rank that speaks for a machine when `root` speaks for its own.
-  int SpeakerOf(const std::vector<int>& host, int root) const {
+  int Speaker(const std::vector<int>& host, int root) const {
     return HostOf(host[0]) == HostOf(root) ? root : host[0];
   }
 
   // Of these; nullptr unless this rank is one of them.
   Communicator* SpeakersFor(int root) {
-    if (SpeakerOf(Here(), root) != rank()) return nullptr;
+    if (Speaker(Here(), root) != rank()) return nullptr;
     if (root == hosts_[HostOf(root)][0]) return leaders_.get();
     std::unique_ptr<Communicator>& speakers = speakers_[root];
     if (!speakers) {
-      speakers = CommunicatorOf([&](const auto& host) { return SpeakerOf(host, root); });
+      speakers = CommunicatorOf([&](const auto& host) { return Speaker(host, root); });
     }
     return speakers.get();
   }
@@ -200,7 +200,7 @@ class HierarchicalCommunicator : public Communicator {
 
   Status ReduceOf(const Operation& operation) {
     const ReduceOp op = Partial(operation.op);
-    const int speaker = SpeakerOf(Here(), operation.root);
+    const int speaker = Speaker(Here(), operation.root);
     const size_t bytes = operation.count * SizeOf(operation.dtype);
     void* sum = operation.recv;
     if (rank() != operation.root) sum = speaker == rank() ? Scratch(bytes) : nullptr;
@@ -219,7 +219,7 @@ class HierarchicalCommunicator : public Communicator {
       HVDRAY_RETURN_IF_ERROR(speakers->Broadcast(operation.recv, operation.count, operation.dtype,
                                                  static_cast<int>(HostOf(operation.root))));
     }
-    const int speaker = SpeakerOf(Here(), operation.root);
+    const int speaker = Speaker(Here(), operation.root);
     return local_->Broadcast(operation.recv, operation.count, operation.dtype,
                              place_of_[static_cast<size_t>(speaker)]);
   }

@@ -171,7 +171,7 @@ class NcclCommunicator : public Communicator {
  private:
   Status Execute(const Operation& operation) override {
     HVDRAY_RETURN_IF_ERROR(CheckSupported(operation.kind, operation.dtype, operation.op));
-    return Do(NameOf(operation.kind), operation.kind == Collective::kBarrier,
+    return Do(Name(operation.kind), operation.kind == Collective::kBarrier,
               [&] { return Begin(operation); });
   }
 
@@ -183,7 +183,7 @@ class NcclCommunicator : public Communicator {
   static Status CheckSupported(Collective kind, DataType dtype, ReduceOp op) {
     if (!IsReduction(kind) || (TypeOf(dtype) && OpOf(op))) return {};
     return {ErrorCode::kNotSupported,
-            fmt::format("{}: NCCL has no {} of {}", NameOf(kind), NameOf(op), NameOf(dtype))};
+            fmt::format("{}: NCCL has no {} of {}", Name(kind), Name(op), Name(dtype))};
   }
 
   template <typename Act>

@@ -58,7 +58,7 @@ class NetworkCommunicator : public Communicator {
     if (status.ok()) return {};
     mesh_->Abort();
     return std::move(status).WithContext(
-        fmt::format("{} of {} ranks", NameOf(operation.kind), size()));
+        fmt::format("{} of {} ranks", Name(operation.kind), size()));
   }
 
   Status Begin(const Operation& operation) {
@@ -548,7 +548,7 @@ class NetworkCommunicator : public Communicator {
     if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
   }
 
-  std::vector<Bytes> BlocksOf(std::span<const size_t> counts, const Operation& operation) const {
+  std::vector<Bytes> Blocks(std::span<const size_t> counts, const Operation& operation) const {
     std::vector<Bytes> blocks(Ranks());
     size_t start = 0;
     for (size_t i = 0; i < Ranks(); ++i) {
@@ -558,11 +558,11 @@ class NetworkCommunicator : public Communicator {
     return blocks;
   }
   std::vector<Bytes> RecvBlocks(const Operation& operation) const {
-    return BlocksOf(operation.recv_counts, operation);
+    return Blocks(operation.recv_counts, operation);
   }
 
   Status AllToAll(const Operation& operation) {
-    const std::vector<Bytes> out = BlocksOf(operation.send_counts, operation);
+    const std::vector<Bytes> out = Blocks(operation.send_counts, operation);
     const std::vector<Bytes> in = RecvBlocks(operation);
     const auto* send = static_cast<const char*>(operation.send);
     auto* recv = static_cast<char*>(operation.recv);

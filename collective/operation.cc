@@ -59,7 +59,7 @@ size_t SizeOf(DataType dtype) {
   return 0;
 }
 
-std::string_view NameOf(DataType dtype) {
+std::string_view Name(DataType dtype) {
   switch (dtype) {
     case DataType::kInt8:
       return "int8";
@@ -83,7 +83,7 @@ std::string_view NameOf(DataType dtype) {
   return "?";
 }
 
-std::string_view NameOf(ReduceOp op) {
+std::string_view Name(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
       return "sum";
@@ -105,7 +105,7 @@ std::string_view NameOf(ReduceOp op) {
   return "?";
 }
 
-std::string_view NameOf(Collective kind) {
+std::string_view Name(Collective kind) {
   switch (kind) {
     case Collective::kAllReduce:
       return "all_reduce";
@@ -193,13 +193,13 @@ size_t InPlaceOffset(const Operation& operation, int rank) {
 }
 
 std::string Describe(const Operation& operation) {
-  std::string text(NameOf(operation.kind));
+  std::string text(Name(operation.kind));
   if (operation.kind == Collective::kBarrier) return text;
   text += operation.recv_counts.empty()
-              ? fmt::format(" of {} {}", operation.count, NameOf(operation.dtype))
+              ? fmt::format(" of {} {}", operation.count, Name(operation.dtype))
               : fmt::format(" of [{}] {}", fmt::join(operation.recv_counts, ", "),
-                            NameOf(operation.dtype));
-  if (IsReduction(operation.kind)) text += fmt::format(" ({})", NameOf(operation.op));
+                            Name(operation.dtype));
+  if (IsReduction(operation.kind)) text += fmt::format(" ({})", Name(operation.op));
   if (HasRoot(operation.kind)) text += fmt::format(", root {}", operation.root);
   return text;
 }

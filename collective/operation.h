@@ -40,9 +40,9 @@ enum class ReduceOp : uint8_t {
 /// Bytes of one element.
 size_t SizeOf(DataType dtype);
 /// "float32", "bfloat16", …
-std::string_view NameOf(DataType dtype);
+std::string_view Name(DataType dtype);
 /// "sum", "bit_and", …
-std::string_view NameOf(ReduceOp op);
+std::string_view Name(ReduceOp op);
 
 enum class Collective : uint8_t {
   kAllReduce,
@@ -59,7 +59,7 @@ enum class Collective : uint8_t {
 };
 
 /// "all_reduce", "send", …
-std::string_view NameOf(Collective kind);
+std::string_view Name(Collective kind);
 /// Whether it has a ReduceOp.
 bool IsReduction(Collective kind);
 /// Whether it has a root, or a peer.

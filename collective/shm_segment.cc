@@ -62,7 +62,7 @@ long Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const tim
 
 void WakeAll(std::atomic<uint32_t>& word) { (void)Futex(word, FUTEX_WAKE, INT_MAX, nullptr); }
 
-timespec TimespecOf(Duration left) {
+timespec Timespec(Duration left) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
   return {static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
 }
@@ -274,19 +274,18 @@ Status ShmSegment::WaitLong(ShmCounter& counter, uint32_t step, int peer) {
       what = kHasLeft;
       status = CheckAlive();
       if (status.ok()) {
-        status = Status(ErrorCode::kAborted, NameOf(peer) + " has left the communicator");
+        status = Status(ErrorCode::kAborted, Name(peer) + " has left the communicator");
       }
       break;
     }
     const Duration left = deadline - std::chrono::steady_clock::now();
     if (left <= Duration::zero()) {
       what = kWasLate;
-      status =
-          Status(ErrorCode::kDeadlineExceeded,
-                 fmt::format("{} did not come within {}", NameOf(peer), SecondsText(timeout_)));
+      status = Status(ErrorCode::kDeadlineExceeded,
+                      fmt::format("{} did not come within {}", Name(peer), SecondsText(timeout_)));
       break;
     }
-    const timespec wait = TimespecOf(left);
+    const timespec wait = Timespec(left);
     (void)Futex(counter.value, FUTEX_WAIT, value, &wait);
   }
   counter.sleepers.fetch_sub(1);
@@ -321,7 +320,7 @@ Result<bool> ShmSegment::AwaitRing(uint32_t step, TimePoint deadline) {
       const Duration left = deadline - std::chrono::steady_clock::now();
       rung = left > Duration::zero();
       if (!*rung) break;
-      wait = TimespecOf(left);
+      wait = Timespec(left);
     }
     (void)Futex(bell_->value, FUTEX_WAIT, value, deadline == TimePoint::max() ? nullptr : &wait);
   }
@@ -465,7 +464,7 @@ Status ShmSegment::CheckAlive() const {
   if ((reason & kAbortedBy) != 0) what = " gave up";
   if ((reason & kWasLate) != 0) what = " did not come in time";
   if ((reason & kHasLeft) != 0) what = " has left the communicator";
-  return {ErrorCode::kAborted, NameOf(rank) + what};
+  return {ErrorCode::kAborted, Name(rank) + what};
 }
 
 void ShmSegment::NameRanks(std::vector<int> names, int size) {
@@ -473,7 +472,7 @@ void ShmSegment::NameRanks(std::vector<int> names, int size) {
   named_size_ = size;
 }
 
-std::string ShmSegment::NameOf(int rank) const {
+std::string ShmSegment::Name(int rank) const {
   if (names_.empty()) return fmt::format("rank {} of {}", rank, size_);
   return fmt::format("rank {} of {}", names_[static_cast<size_t>(rank)], named_size_);
 }

@@ -130,7 +130,7 @@ class ShmSegment {
 
  private:
   struct Header;
-  std::string NameOf(int rank) const;
+  std::string Name(int rank) const;
   struct RingOfBytes {
     ShmCounter* written;  ///< Bytes, modulo 2^31.
     ShmCounter* read;

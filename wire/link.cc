@@ -240,17 +240,17 @@ class StreamLink : public Link, private ByteStream::Owner {
     };
     if (type == MessageType::kHello && peer_hello_) return violation("a second Hello");
     if (!version_ && type != MessageType::kHello && type != MessageType::kBye) {
-      return violation(fmt::format("{} before the Hellos", NameOf(type)));
+      return violation(fmt::format("{} before the Hellos", Name(type)));
     }
     const uint16_t version =
         type == MessageType::kHello ? kHelloVersion : version_.value_or(kHelloVersion);
     if (header.version != version) {
       return violation(
-          fmt::format("{} of version {}, agreed is {}", NameOf(type), header.version, version));
+          fmt::format("{} of version {}, agreed is {}", Name(type), header.version, version));
     }
     const LinkRole peer = role_ == LinkRole::kAgent ? LinkRole::kLauncher : LinkRole::kAgent;
     if (!MayBeSentBy(peer, type)) {
-      return violation(fmt::format("{} from the wrong side", NameOf(type)));
+      return violation(fmt::format("{} from the wrong side", Name(type)));
     }
     return {};
   }

@@ -81,7 +81,7 @@ bool IsPlainPath(std::string_view path) {
   }
 }
 
-std::string_view NameOf(MessageType type) {
+std::string_view Name(MessageType type) {
   switch (type) {
     case MessageType::kHello:
       return "Hello";

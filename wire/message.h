@@ -442,7 +442,7 @@ MessageType TypeOf(const Body& body);
 /// A body of `type`, which must be known, with the defaults of its struct.
 Body EmptyBody(MessageType type);
 /// The name for logs and messages, such as "StartGeneration"; "unknown" for unknown numbers.
-std::string_view NameOf(MessageType type);
+std::string_view Name(MessageType type);
 
 }  // namespace hvdray::wire
 

@@ -35,11 +35,11 @@ constexpr FieldRange kReason = {0, 1024};
 constexpr FieldRange kCause = {0, 65536};
 
 Status Violation(MessageType type, std::string_view what) {
-  return {ErrorCode::kProtocolError, fmt::format("{}: {}", NameOf(type), what)};
+  return {ErrorCode::kProtocolError, fmt::format("{}: {}", Name(type), what)};
 }
 
 Status Unsendable(MessageType type, std::string_view what) {
-  return {ErrorCode::kInternal, fmt::format("cannot send {}: {}", NameOf(type), what)};
+  return {ErrorCode::kInternal, fmt::format("cannot send {}: {}", Name(type), what)};
 }
 
 bool HasNul(std::string_view text) { return text.find('\0') != std::string_view::npos; }
@@ -814,13 +814,13 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
     return Violation(type, "JSON length out of range");
   }
   const Result<Json> json = ParseJson(body.substr(0, json_bytes), kMaxControlJson);
-  if (!json.ok()) return Status(json.status()).WithContext(NameOf(type));
+  if (!json.ok()) return Status(json.status()).WithContext(Name(type));
   Message message{header.generation, EmptyBody(type)};
   Status status;
   BodyReader io(*json, body.substr(json_bytes), status);
   std::visit([&io](auto& fields) { Fields(io, fields); }, message.body);
   io.End();
-  if (!status.ok()) return std::move(status).WithContext(NameOf(type));
+  if (!status.ok()) return std::move(status).WithContext(Name(type));
   const auto* credit = std::get_if<Credit>(&message.body);
   if (credit != nullptr && credit->stream == StreamId::kChannel && !HasChannels(header)) {
     return Violation(type, "stream out of range");

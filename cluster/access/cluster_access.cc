@@ -145,7 +145,7 @@ Result<TerminalKeeper> KeeperOf(const CommandRequest& request) {
   return is_screen ? TerminalKeeper::kScreen : TerminalKeeper::kNone;
 }
 
-std::vector<std::string> PortsOf(const CommandRequest& request) {
+std::vector<std::string> Ports(const CommandRequest& request) {
   const RawOption* ports = request.said.Find(OptionId::kPortForward);
   return ports == nullptr ? std::vector<std::string>() : ports->values;
 }
@@ -209,8 +209,8 @@ Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
   RemoteCommand command = {.text = TextForRay(access.file.cluster_name, text),
                            .has_terminal = IsAtTerminal()};
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &command));
-  if (keeper == TerminalKeeper::kNone) return RunOnHost(access, node, command, PortsOf(request));
-  if (!PortsOf(request).empty()) {
+  if (keeper == TerminalKeeper::kNone) return RunOnHost(access, node, command, Ports(request));
+  if (!Ports(request).empty()) {
     return Status(ErrorCode::kUsage,
                   "--port-forward ends with this command, and --tmux and --screen return at once",
                   fmt::format("hvdray attach {} -p PORT", access.path));

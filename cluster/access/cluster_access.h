@@ -59,7 +59,7 @@ bool IsAtTerminal();
 /// --tmux, --screen or neither. Errors: kUsage for both.
 Result<TerminalKeeper> KeeperOf(const CommandRequest& request);
 /// The values of --port-forward.
-std::vector<std::string> PortsOf(const CommandRequest& request);
+std::vector<std::string> Ports(const CommandRequest& request);
 
 /// Sets the container of --run-env, if the command runs in one. Errors: kUsage for `docker` without
 /// a container in the file.

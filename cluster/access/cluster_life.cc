@@ -29,7 +29,7 @@ Status CheckWords(const ClusterAccess& access, const CommandRequest& request) {
   }
   RemoteCommand ignored;
   HVDRAY_RETURN_IF_ERROR(SetContainer(access, request, &ignored));
-  for (const std::string& port : PortsOf(request)) {
+  for (const std::string& port : Ports(request)) {
     Result<std::string> forward = LocalForward(port);
     if (!forward.ok()) return std::move(forward).status().WithContext("--port-forward");
   }

@@ -6,7 +6,7 @@
 namespace hvdray {
 namespace {
 
-CloudMachine CloudMachineOf(const CloudNode& node) {
+CloudMachine ToCloudMachine(const CloudNode& node) {
   return {.id = node.id,
           .address = node.internal_address,
           .external_address = node.external_address,
@@ -63,7 +63,7 @@ Result<ClusterView> ClusterLook::Look() {
     view->machines.push_back(access_.file.head_ip);
     for (const ClusterNode& worker : nodes.workers) view->machines.push_back(worker.address);
   }
-  for (const CloudNode& node : nodes.cloud) view->cloud.push_back(CloudMachineOf(node));
+  for (const CloudNode& node : nodes.cloud) view->cloud.push_back(ToCloudMachine(node));
   if (access_.members) view->members = *access_.members;
   if (NeedsMembers(*view) && AreNodesNew(*view)) {
     access_.members.reset();

@@ -15,7 +15,7 @@ namespace hvdray {
 namespace {
 
 /// The words after FILE as shell text. One word is shell text already, as for Ray.
-std::string TextOf(const CommandRequest& request) {
+std::string ToText(const CommandRequest& request) {
   const std::vector<std::string> words(request.arguments.begin() + 1, request.arguments.end());
   return words.size() == 1 ? words.front() : QuotedWords(words);
 }
@@ -35,7 +35,7 @@ Result<int> ExecOnCluster(ClusterAccess& access, const CommandRequest& request) 
   }
   return RunWithCluster(access, request, [&]() -> Result<int> {
     HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
-    return RunText(access, request, node, TextOf(request));
+    return RunText(access, request, node, ToText(request));
   });
 }
 
@@ -56,7 +56,7 @@ Result<int> AttachToCluster(ClusterAccess& access, const CommandRequest& request
   }
   return RunWithCluster(access, request, [&]() -> Result<int> {
     HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
-    return RunOnHost(access, node, shell, PortsOf(request));
+    return RunOnHost(access, node, shell, Ports(request));
   });
 }
 

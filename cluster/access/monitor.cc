@@ -150,7 +150,7 @@ Form FormOf(const CommandRequest& request) {
 
 Result<int> MonitorCluster(ClusterAccess& access, const CommandRequest& request) {
   HVDRAY_ASSIGN_OR_RETURN(const Duration interval,
-                          DurationOf(OptionId::kInterval, request.Get(OptionId::kInterval)));
+                          ToDuration(OptionId::kInterval, request.Get(OptionId::kInterval)));
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   auto look = std::make_shared<ClusterLook>(access);
   Screen screen(FormOf(request), access.path);

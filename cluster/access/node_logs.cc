@@ -28,8 +28,8 @@ namespace hvdray {
 namespace {
 
 /// The live node that `word` means; nullptr: none. Asks for members only where addresses do not do.
-const RayNode* LiveNodeOf(ClusterAccess& access, const std::vector<RayNode>& nodes,
-                          const std::string& word) {
+const RayNode* LiveNode(ClusterAccess& access, const std::vector<RayNode>& nodes,
+                        const std::string& word) {
   for (const RayNode& node : nodes) {
     if (IsNodeId(word, node.id) || (node.is_head && word == "head")) return &node;
   }
@@ -51,7 +51,7 @@ Result<RayNode> NodeOf(DashboardClient& client, ClusterAccess& access, std::stri
       access.nodes.cloud, [&word](const CloudNode& node) { return IsCalled(node, word); });
   if (meant != access.nodes.cloud.end()) word = meant->internal_address;
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayNode> nodes, client.Nodes());
-  if (const RayNode* node = LiveNodeOf(access, nodes, word)) return *node;
+  if (const RayNode* node = LiveNode(access, nodes, word)) return *node;
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<RayLostNode> lost, client.LostNodes());
   const auto died = std::ranges::find_if(lost, [&](const RayLostNode& node) {
     return node.ip == word ||

@@ -34,7 +34,7 @@ std::string Joined(const std::vector<std::string>& lines) {
 }
 
 /// "data" of "/a/data".
-std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string Name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 /// The copier of one host at a time.
 class Copier {
@@ -84,13 +84,13 @@ class Copier {
     const bool is_directory = IsDirectory(copy.source);
     const bool is_whole = !is_directory || !copy.source.ends_with('/');
     const RsyncFilter excludes{std::span(copy.excludes)};
-    if (is_whole && excludes.Match(NameOf(copy.source), is_directory) == IgnoreVerdict::kIgnored) {
+    if (is_whole && excludes.Match(Name(copy.source), is_directory) == IgnoreVerdict::kIgnored) {
       return 0;
     }
     if (!is_directory) {
-      if (is_into) target += NameOf(copy.source);
+      if (is_into) target += Name(copy.source);
       HVDRAY_RETURN_IF_ERROR(PutFile(access_, node, /*place=*/{}, copy.source, target,
-                                     PutFor::kUser, is_into ? "" : NameOf(copy.source)));
+                                     PutFor::kUser, is_into ? "" : Name(copy.source)));
       return 0;
     }
     // A -H of `hvdray run` has no place for a proxy command, nor for the name of a host key.
@@ -101,13 +101,13 @@ class Copier {
     Tell(LogLevel::kInfo, "hvdray " + access_.command,
          fmt::format("{}: {} goes as with hvdray run --sync", why, copy.source));
     // As rsync: "dir" arrives below the target, "dir/" as the target.
-    if (is_whole) target += (is_into ? "" : "/") + NameOf(copy.source);
+    if (is_whole) target += (is_into ? "" : "/") + Name(copy.source);
     DirectoryRules rules;
     rules.patterns = PatternRule::kRsync;
     rules.ignore_files = copy.filters;
     rules.excludes = copy.excludes;
     rules.way_out = "leave it out by rsync_exclude";
-    if (is_whole) rules.top = NameOf(copy.source) + "/";
+    if (is_whole) rules.top = Name(copy.source) + "/";
     return RunSync(copy.source, target, node.address, rules);
   }
 
@@ -134,7 +134,7 @@ class Copier {
   const RunJobFn run_;
 };
 
-Result<std::vector<ClusterNode>> TargetsOf(ClusterAccess& access, bool is_all) {
+Result<std::vector<ClusterNode>> Targets(ClusterAccess& access, bool is_all) {
   HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   HVDRAY_ASSIGN_OR_RETURN(ClusterNode head, ResolveHead(access));
   std::vector<ClusterNode> nodes = {std::move(head)};
@@ -165,7 +165,7 @@ std::vector<RsyncCopy> MountsOf(const ClusterSpec& file) {
 Status CheckTarget(const ClusterAccess& access, const CommandRequest& request) {
   const std::string& target = request.arguments[2];
   const std::string file =
-      IsDirectory(target) ? fmt::format("{}/{}", target, NameOf(request.arguments[1])) : target;
+      IsDirectory(target) ? fmt::format("{}/{}", target, Name(request.arguments[1])) : target;
   MoreInputs inputs;
   inputs.Add("the cluster file", access.path);
   return CheckNotRead(LookAtFile("TARGET", file), access.spec, Environment::FromProcess(), inputs);
@@ -195,7 +195,7 @@ Result<int> RsyncUp(ClusterAccess& access, const CommandRequest& request, const 
     }
   }
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterNode> nodes,
-                          TargetsOf(access, request.Has(OptionId::kAllNodes)));
+                          Targets(access, request.Has(OptionId::kAllNodes)));
   Copier copier(access, run);
   for (const ClusterNode& node : nodes) {
     for (const RsyncCopy& copy : copies) {

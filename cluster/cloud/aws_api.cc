@@ -63,7 +63,7 @@ bool IsLost(const Status& status) {
 
 }  // namespace
 
-AwsEndpoint AwsEndpointOf(AwsService service, const std::string& region,
+AwsEndpoint ToAwsEndpoint(AwsService service, const std::string& region,
                           const Environment& environment) {
   const ServiceRow& row = RowOf(service);
   const bool is_china = region.starts_with("cn-");
@@ -93,7 +93,7 @@ AwsApi::AwsApi(AwsAccountFacts account, std::string region, Environment environm
       policy_(policy) {}
 
 Result<AwsCredentials> AwsApi::AssumeRole(const AwsCredentialPlan& plan) {
-  const AwsEndpoint endpoint = AwsEndpointOf(AwsService::kSts, region_, environment_);
+  const AwsEndpoint endpoint = ToAwsEndpoint(AwsService::kSts, region_, environment_);
   AwsForm form = {{"Action", "AssumeRole"},
                   {"Version", std::string(RowOf(AwsService::kSts).version)},
                   {"RoleArn", plan.role_arn},
@@ -180,7 +180,7 @@ AwsAnswer AwsApi::CallOnce(const AwsEndpoint& endpoint, std::string_view action,
   }
   if (reply->status >= 300) {
     const AwsError error = ParseAwsError(reply->body);
-    answer.fault = AwsFaultOf(reply->status, error);
+    answer.fault = ToAwsFault(reply->status, error);
     answer.status = AwsStatus(action, reply->status, error, source);
     answer.error_code = error.code;
     return answer;
@@ -208,7 +208,7 @@ bool AwsApi::PauseBefore(const AwsAnswer& answer, std::string_view action, int a
 
 AwsAnswer AwsApi::Call(AwsService service, std::string_view action, const AwsForm& form,
                        AwsRepeat repeat) {
-  const AwsEndpoint endpoint = AwsEndpointOf(service, region_, environment_);
+  const AwsEndpoint endpoint = ToAwsEndpoint(service, region_, environment_);
   AwsForm whole = {{"Action", std::string(action)},
                    {"Version", std::string(RowOf(service).version)}};
   whole.insert(whole.end(), form.begin(), form.end());
@@ -247,7 +247,7 @@ AwsAnswer AwsApi::CallPages(std::string_view action, const AwsForm& form,
 }
 
 Result<std::optional<std::string>> AwsApi::Parameter(const std::string& name) {
-  const AwsEndpoint endpoint = AwsEndpointOf(AwsService::kSsm, region_, environment_);
+  const AwsEndpoint endpoint = ToAwsEndpoint(AwsService::kSsm, region_, environment_);
   for (int attempts = 1;; ++attempts) {
     std::string source;
     HVDRAY_ASSIGN_OR_RETURN(AwsSigner signer, MakeSigner(endpoint, source));
@@ -269,7 +269,7 @@ Result<std::optional<std::string>> AwsApi::Parameter(const std::string& name) {
     }
     if (reply.ok()) {
       const AwsError error = ParseAwsError(reply->body);
-      answer.fault = AwsFaultOf(reply->status, error);
+      answer.fault = ToAwsFault(reply->status, error);
       answer.status = AwsStatus("GetParameter", reply->status, error, source);
       if (answer.fault == AwsFault::kNotFound || answer.fault == AwsFault::kDenied) {
         return std::optional<std::string>();

@@ -44,7 +44,7 @@ struct AwsEndpoint {
 };
 
 /// AWS_ENDPOINT_URL_EC2 and the like, else AWS_ENDPOINT_URL, else Amazon's for the region.
-AwsEndpoint AwsEndpointOf(AwsService service, const std::string& region,
+AwsEndpoint ToAwsEndpoint(AwsService service, const std::string& region,
                           const Environment& environment);
 
 /// What a call gave: an answer, or a refusal of a kind.

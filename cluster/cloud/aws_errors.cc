@@ -161,7 +161,7 @@ constexpr std::string_view kRegions[] = {
 
 }  // namespace
 
-AwsFault AwsFaultOf(int http_status, const AwsError& error) {
+AwsFault ToAwsFault(int http_status, const AwsError& error) {
   if (const FaultRow* row = RowOf(error.code)) return row->fault;
   if (IsFreshProfile(error)) return AwsFault::kNotYetVisible;
   constexpr int kTooManyRequests = 429, kServerErrors = 500;
@@ -171,7 +171,7 @@ AwsFault AwsFaultOf(int http_status, const AwsError& error) {
 
 Status AwsStatus(std::string_view action, int http_status, const AwsError& error,
                  std::string_view credential_source) {
-  const AwsFault fault = AwsFaultOf(http_status, error);
+  const AwsFault fault = ToAwsFault(http_status, error);
   const FaultRow* row = RowOf(error.code);
   std::string hint(row == nullptr ? "" : row->hint);
   if ((fault == AwsFault::kDenied || fault == AwsFault::kExpired) && !credential_source.empty()) {

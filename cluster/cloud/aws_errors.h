@@ -33,7 +33,7 @@ enum class AwsFault : uint8_t {
 };
 
 /// The kind of an answer with `http_status` of 300 or more.
-AwsFault AwsFaultOf(int http_status, const AwsError& error);
+AwsFault ToAwsFault(int http_status, const AwsError& error);
 
 /// "AWS refused RunInstances: InsufficientInstanceCapacity: We currently do not have …", with a
 /// code and a hint that fit.

@@ -401,7 +401,7 @@ class Planner {
 
 }  // namespace
 
-Result<AwsInput> AwsInputOf(const ClusterSpec& spec) {
+Result<AwsInput> ToAwsInput(const ClusterSpec& spec) {
   AwsInput input;
   input.cluster_name = spec.cluster_name;
   input.region = spec.provider.region;
@@ -539,7 +539,7 @@ bool IsAwsSpot(const Json& node_config) {
          TextAt(*market, "MarketType") == "spot";
 }
 
-std::vector<std::string> AwsSubnetsOf(const Json& node_config) {
+std::vector<std::string> AwsSubnets(const Json& node_config) {
   std::vector<std::string> subnets = TextsAt(node_config, "SubnetIds");
   if (node_config.contains("NetworkInterfaces") || subnets.empty()) return {""};
   return subnets;
@@ -559,7 +559,7 @@ ProviderTags AwsNodeTags(const std::string& cluster, const CreateRequest& reques
   return tags;
 }
 
-std::optional<CloudNode> CloudNodeOf(const AwsInstance& instance) {
+std::optional<CloudNode> ToCloudNode(const AwsInstance& instance) {
   const auto tag = [&instance](std::string_view key) {
     const auto found = instance.tags.find(std::string(key));
     return found == instance.tags.end() ? std::string() : found->second;

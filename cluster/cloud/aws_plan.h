@@ -47,7 +47,7 @@ struct AwsInput {
 
 /// Reads the input out of a file's contents.
 /// Errors: kSpecInvalid for a node_config that can't work, with its place where there is one.
-Result<AwsInput> AwsInputOf(const ClusterSpec& spec);
+Result<AwsInput> ToAwsInput(const ClusterSpec& spec);
 
 /// What AWS and this machine have.
 struct AwsFacts {
@@ -122,14 +122,14 @@ Json AwsLaunchConfig(const Json& node_config, const std::string& subnet, int cou
 bool IsAwsSpot(const Json& node_config);
 
 /// Subnets to try, in order; one empty name where a template or interface has it.
-std::vector<std::string> AwsSubnetsOf(const Json& node_config);
+std::vector<std::string> AwsSubnets(const Json& node_config);
 
 /// The tags of a new node, as Ray sets them (provider.h), with the Name "ray-<cluster>-head" or
 /// "ray-<cluster>-worker". Those of `request` replace them.
 ProviderTags AwsNodeTags(const std::string& cluster, const CreateRequest& request);
 
 /// The instance as a cluster node. nullopt: it is terminated, or no node of a cluster.
-std::optional<CloudNode> CloudNodeOf(const AwsInstance& instance);
+std::optional<CloudNode> ToCloudNode(const AwsInstance& instance);
 
 }  // namespace hvdray
 

@@ -432,7 +432,7 @@ Result<std::vector<CloudNode>> AwsProvider::List() {
   std::vector<CloudNode> nodes;
   nodes.reserve(instances.size());
   for (const AwsInstance& instance : instances) {
-    if (std::optional<CloudNode> node = CloudNodeOf(instance)) nodes.push_back(*std::move(node));
+    if (std::optional<CloudNode> node = ToCloudNode(instance)) nodes.push_back(*std::move(node));
   }
   {
     const std::lock_guard lock(mutex_);
@@ -624,7 +624,7 @@ AwsAnswer AwsProvider::Launch(Batch& batch, const std::string& subnet, int count
     if (!answer.ok()) return answer;
     bool has_live = false;
     for (const AwsInstance& instance : InstancesIn(answer.root)) {
-      std::optional<CloudNode> node = CloudNodeOf(instance);
+      std::optional<CloudNode> node = ToCloudNode(instance);
       if (!node || !node->is_live()) continue;
       has_live = true;
       // Some answers are without the tags.
@@ -652,7 +652,7 @@ AwsAnswer AwsProvider::Launch(Batch& batch, const std::string& subnet, int count
 
 /// Tries subnets in order, then smaller numbers, until all are there or one can't be had.
 AwsAnswer AwsProvider::LaunchAnywhere(Batch& batch) {
-  const std::vector<std::string> subnets = AwsSubnetsOf(batch.request.node.node_config);
+  const std::vector<std::string> subnets = AwsSubnets(batch.request.node.node_config);
   AwsAnswer answer;
   for (int chunk = batch.missing(); batch.missing() > 0;) {
     chunk = std::min(chunk, batch.missing());
@@ -681,7 +681,7 @@ Result<CreateOutcome> AwsProvider::Create(const CreateRequest& request) {
                        {{std::string(kTagRequest), request.request_id},
                         {std::string(kTagLaunchHash), request.node.launch_hash}}));
   for (const AwsInstance& instance : earlier) {
-    if (std::optional<CloudNode> node = CloudNodeOf(instance)) {
+    if (std::optional<CloudNode> node = ToCloudNode(instance)) {
       batch.outcome.nodes.push_back(*std::move(node));
     }
   }
@@ -765,7 +765,7 @@ Result<CreateOutcome> AwsProvider::StartStopped(const CreateRequest& request) {
     return outcome;
   }
   for (const AwsInstance& instance : found) {
-    std::optional<CloudNode> node = CloudNodeOf(instance);
+    std::optional<CloudNode> node = ToCloudNode(instance);
     if (!node) continue;
     node->state = CloudState::kPending;
     node->status = kNewNodeStatus;
@@ -1034,7 +1034,7 @@ Result<std::vector<ProviderStep>> AwsProvider::Purge() {
 Result<std::unique_ptr<Provider>> MakeAwsProviderOn(const ClusterSpec& spec,
                                                     const Environment& environment, AwsEdge edge,
                                                     std::function<void()> cancel) {
-  HVDRAY_ASSIGN_OR_RETURN(AwsInput input, AwsInputOf(spec));
+  HVDRAY_ASSIGN_OR_RETURN(AwsInput input, ToAwsInput(spec));
   HVDRAY_ASSIGN_OR_RETURN(AwsAccountFacts account,
                           ReadAwsAccount(spec.provider.aws_credentials, environment));
   HVDRAY_ASSIGN_OR_RETURN(input.region, ChooseAwsRegion(input.region, account, environment));

@@ -7,15 +7,15 @@
 
 namespace hvdray {
 
-std::string CloudAddressOf(const ClusterSpec& spec, const CloudNode& node) {
+std::string CloudAddress(const ClusterSpec& spec, const CloudNode& node) {
   const ClusterProvider& provider = spec.provider;
   const bool is_head = node.kind == ClusterNodeKind::kHead;
   const bool is_internal = provider.use_internal_ips && !(is_head && provider.use_external_head_ip);
   return is_internal ? node.internal_address : node.external_address;
 }
 
-HostSlots CloudHostOf(const ClusterSpec& spec, const CloudNode& node, int slots) {
-  const std::string address = CloudAddressOf(spec, node);
+HostSlots CloudHost(const ClusterSpec& spec, const CloudNode& node, int slots) {
+  const std::string address = CloudAddress(spec, node);
   HostSlots host;
   host.host = node.internal_address.empty() ? address : node.internal_address;
   host.slots = slots;
@@ -28,7 +28,7 @@ HostSlots CloudHostOf(const ClusterSpec& spec, const CloudNode& node, int slots)
   return host;
 }
 
-int CloudSlotsOf(const ClusterSpec& spec, const CloudNode& node, int default_slots) {
+int CloudSlots(const ClusterSpec& spec, const CloudNode& node, int default_slots) {
   if (spec.slots_per_host) return *spec.slots_per_host;
   const auto type = std::ranges::find(spec.node_types, node.node_type, &ClusterNodeType::name);
   if (type == spec.node_types.end()) return default_slots;
@@ -36,7 +36,7 @@ int CloudSlotsOf(const ClusterSpec& spec, const CloudNode& node, int default_slo
   return cpus == type->resources.end() ? default_slots : static_cast<int>(cpus->second);
 }
 
-Result<const CloudNode*> LiveHeadOf(const ClusterSpec& spec, const std::vector<CloudNode>& nodes) {
+Result<const CloudNode*> LiveHead(const ClusterSpec& spec, const std::vector<CloudNode>& nodes) {
   std::vector<const CloudNode*> heads;
   std::string others;  // heads that do not run
   for (const CloudNode& node : nodes) {
@@ -60,7 +60,7 @@ Result<const CloudNode*> LiveHeadOf(const ClusterSpec& spec, const std::vector<C
                               fmt::join(ids, ", ")),
                   "terminate all but one of them");
   }
-  if (CloudAddressOf(spec, *heads.front()).empty()) {
+  if (CloudAddress(spec, *heads.front()).empty()) {
     return Status(
         ErrorCode::kHostUnreachable,
         fmt::format("the head of cluster {}, {}, is {} and has no address yet", spec.cluster_name,

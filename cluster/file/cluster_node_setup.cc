@@ -13,8 +13,8 @@ namespace hvdray {
 namespace {
 
 /// nullopt: the commands run on the host itself.
-std::optional<ClusterContainer> ContainerOf(const ClusterDocker& docker, ClusterNodeKind kind,
-                                            const ClusterNodeType* type) {
+std::optional<ClusterContainer> Container(const ClusterDocker& docker, ClusterNodeKind kind,
+                                          const ClusterNodeType* type) {
   if (docker.container_name.empty()) return std::nullopt;
   const bool is_head = kind == ClusterNodeKind::kHead;
   ClusterContainer container;
@@ -61,7 +61,7 @@ bool IsAutoscaled(const ClusterSpec& spec) {
   return !spec.is_local() && has_option && has_room && spec.max_workers > least;
 }
 
-ClusterNodeSetup ClusterNodeSetupOf(const ClusterSpec& spec, ClusterNodeKind kind,
+ClusterNodeSetup ToClusterNodeSetup(const ClusterSpec& spec, ClusterNodeKind kind,
                                     std::string_view type) {
   const ClusterCommands& commands = spec.commands;
   const bool is_head = kind == ClusterNodeKind::kHead;
@@ -72,7 +72,7 @@ ClusterNodeSetup ClusterNodeSetupOf(const ClusterSpec& spec, ClusterNodeKind kin
   setup.rsync_exclude = spec.rsync_exclude;
   setup.rsync_filter = spec.rsync_filter;
   setup.initialization_commands = commands.initialization;
-  setup.container = ContainerOf(spec.docker, kind, own);
+  setup.container = Container(spec.docker, kind, own);
   setup.setup_commands = commands.setup;
   const std::vector<std::string>& more = is_head ? commands.head_setup : commands.worker_setup;
   setup.setup_commands.insert(setup.setup_commands.end(), more.begin(), more.end());

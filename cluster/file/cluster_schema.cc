@@ -363,7 +363,7 @@ Status UnknownKey(const YamlNode::Entry& entry, std::span<const std::string_view
 }
 
 template <typename T>
-Status StatusOf(const Result<T>& result) {
+Status ToStatus(const Result<T>& result) {
   return result.status();
 }
 
@@ -376,7 +376,7 @@ class SchemaChecker {
     for (const YamlNode::Entry& entry : node.entries()) {
       const KeyRule* rule = FindRule(object, entry.key);
       if (rule == nullptr) {
-        if (object.unknown == Unknown::kRefused) return UnknownKey(entry, NamesOf(object), path);
+        if (object.unknown == Unknown::kRefused) return UnknownKey(entry, Names(object), path);
         continue;
       }
       HVDRAY_RETURN_IF_ERROR(CheckValue(entry.value, *rule, Join(path, entry.key)));
@@ -414,7 +414,7 @@ class SchemaChecker {
   }
 
  private:
-  static std::vector<std::string_view> NamesOf(const ObjectRule& object) {
+  static std::vector<std::string_view> Names(const ObjectRule& object) {
     std::vector<std::string_view> names;
     names.reserve(object.keys.size());
     for (const KeyRule& rule : object.keys) names.push_back(rule.name);
@@ -445,8 +445,8 @@ class SchemaChecker {
     for (const YamlNode::Entry& entry : node.entries()) {
       const std::string name = Join(path, entry.key);
       Status status;
-      if (rule.type == Type::kStringMap) status = StatusOf(entry.value.AsString(name));
-      if (rule.type == Type::kCountMap) status = StatusOf(WholeOf(entry.value, name, 0, kMaxCount));
+      if (rule.type == Type::kStringMap) status = ToStatus(entry.value.AsString(name));
+      if (rule.type == Type::kCountMap) status = ToStatus(WholeOf(entry.value, name, 0, kMaxCount));
       if (rule.type == Type::kObjects) status = CheckObject(entry.value, *rule.object, name);
       HVDRAY_RETURN_IF_ERROR(status);
     }
@@ -456,11 +456,11 @@ class SchemaChecker {
   Status CheckValue(const YamlNode& node, const KeyRule& rule, const std::string& path) {
     switch (rule.type) {
       case Type::kString:
-        return StatusOf(node.AsString(path));
+        return ToStatus(node.AsString(path));
       case Type::kBool:
-        return StatusOf(node.AsBool(path));
+        return ToStatus(node.AsBool(path));
       case Type::kInt:
-        return StatusOf(WholeOf(node, path, rule.min, rule.max));
+        return ToStatus(WholeOf(node, path, rule.min, rule.max));
       case Type::kNumberOrNull:
         return node.IsNull() ? Status() : CheckNumber(node, path);
       case Type::kNumber:
@@ -469,7 +469,7 @@ class SchemaChecker {
         return node.kind() == YamlNode::Kind::kSequence ? Status()
                                                         : WrongKind(node, path, "a list");
       case Type::kStrings:
-        return StatusOf(node.AsStrings(path));
+        return ToStatus(node.AsStrings(path));
       case Type::kMap:
         return CheckIsMap(node, path);
       case Type::kStringMap:
@@ -588,12 +588,12 @@ YamlNode WithChangeAt(const YamlNode& node, std::span<const std::string_view> pa
   });
 }
 
-Json SchemaOf(const ObjectRule& object);
+Json Schema(const ObjectRule& object);
 
 /// Text keys take any scalar, as AsString() does.
 Json AnyScalar() { return {{"type", Json::array({"string", "number", "boolean"})}}; }
 
-Json SchemaOf(const KeyRule& rule) {
+Json Schema(const KeyRule& rule) {
   switch (rule.type) {
     case Type::kString:
       return AnyScalar();
@@ -618,14 +618,14 @@ Json SchemaOf(const KeyRule& rule) {
           {"type", "object"},
           {"additionalProperties", {{"type", "integer"}, {"minimum", 0}, {"maximum", kMaxCount}}}};
     case Type::kObject:
-      return SchemaOf(*rule.object);
+      return Schema(*rule.object);
     case Type::kObjects:
-      return {{"type", "object"}, {"additionalProperties", SchemaOf(*rule.object)}};
+      return {{"type", "object"}, {"additionalProperties", Schema(*rule.object)}};
   }
   return {};
 }
 
-Json SchemaOf(const ObjectRule& object) {
+Json Schema(const ObjectRule& object) {
   Json schema = {{"type", "object"}, {"properties", Json::object()}};
   Json required = Json::array();
   for (const KeyRule& rule : object.keys) {
@@ -634,7 +634,7 @@ Json SchemaOf(const ObjectRule& object) {
     if (rule.only == Only::kAws) help += " Only of type aws.";
     Json key = {{"description", help}};
     if (rule.is_old) key["deprecated"] = true;
-    key.update(SchemaOf(rule));
+    key.update(Schema(rule));
     schema["properties"][std::string(rule.name)] = std::move(key);
     if (rule.presence == kRequired) required.push_back(rule.name);
   }
@@ -689,7 +689,7 @@ std::vector<std::string_view> ClusterTopKeys() {
 std::string ClusterJsonSchema(const Json& run) {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                  {"title", "A cluster file of hvdray"}};
-  schema.update(SchemaOf(kTop));
+  schema.update(Schema(kTop));
   Json& properties = schema["properties"];
   properties["hvdray"]["properties"]["run"].update(run);
   Json types = Json::array();

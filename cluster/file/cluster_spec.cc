@@ -25,7 +25,7 @@ constexpr int64_t kMaxResource = int64_t{1} << 53;
 constexpr size_t kMaxNameBytes = 100;
 
 /// A string of `map`, empty when absent. The schema check has verified its type.
-std::string TextOf(const YamlNode& map, std::string_view key) {
+std::string ToText(const YamlNode& map, std::string_view key) {
   const YamlNode* node = map.Find(key);
   return node == nullptr ? std::string() : node->text();
 }
@@ -33,10 +33,10 @@ std::string TextOf(const YamlNode& map, std::string_view key) {
 Status ReadAuth(const YamlNode& root, ClusterSpec& spec) {
   const YamlNode* auth = root.Find("auth");
   if (auth == nullptr) return {};
-  spec.auth.ssh_user = TextOf(*auth, "ssh_user");
-  spec.auth.ssh_private_key = TextOf(*auth, "ssh_private_key");
-  spec.auth.ssh_public_key = TextOf(*auth, "ssh_public_key");
-  spec.auth.ssh_proxy_command = TextOf(*auth, "ssh_proxy_command");
+  spec.auth.ssh_user = ToText(*auth, "ssh_user");
+  spec.auth.ssh_private_key = ToText(*auth, "ssh_private_key");
+  spec.auth.ssh_public_key = ToText(*auth, "ssh_public_key");
+  spec.auth.ssh_proxy_command = ToText(*auth, "ssh_proxy_command");
   const YamlNode* use_id = auth->Find("ssh_proxy_use_node_id");
   if (use_id == nullptr) return {};
   HVDRAY_ASSIGN_OR_RETURN(spec.auth.is_proxied_by_node_id, use_id->AsBool("ssh_proxy_use_node_id"));
@@ -52,7 +52,7 @@ Status CheckTypeImages(const YamlNode& root) {
   if (types == nullptr) return {};
   for (const YamlNode::Entry& type : types->entries()) {
     const YamlNode* docker = type.value.Find("docker");
-    if (docker == nullptr || TextOf(*docker, "worker_image").empty()) continue;
+    if (docker == nullptr || ToText(*docker, "worker_image").empty()) continue;
     return docker->Find("worker_image")
         ->Error(fmt::format("available_node_types.{}.docker has a worker_image, but there is no "
                             "docker.container_name",
@@ -66,10 +66,10 @@ Status CheckTypeImages(const YamlNode& root) {
 Status CheckDocker(const YamlNode& root) {
   const YamlNode* docker = root.Find("docker");
   if (docker == nullptr) return CheckTypeImages(root);
-  const bool has_name = !TextOf(*docker, "container_name").empty();
+  const bool has_name = !ToText(*docker, "container_name").empty();
   const bool has_both =
-      !TextOf(*docker, "head_image").empty() && !TextOf(*docker, "worker_image").empty();
-  const bool has_image = !TextOf(*docker, "image").empty() || has_both;
+      !ToText(*docker, "head_image").empty() && !ToText(*docker, "worker_image").empty();
+  const bool has_image = !ToText(*docker, "image").empty() || has_both;
   if (has_name != has_image) {
     return docker->Error(has_name ? "docker has a container_name but no image"
                                   : "docker has an image but no container_name",
@@ -88,7 +88,7 @@ Status ReadProviderType(const YamlNode& provider, ClusterSpec& spec) {
                       nearest.empty() ? fmt::format("types are {}", fmt::join(known, ", "))
                                       : fmt::format("did you mean {}?", nearest));
   }
-  if (spec.provider_type == "external" && TextOf(provider, "module").empty()) {
+  if (spec.provider_type == "external" && ToText(provider, "module").empty()) {
     return provider.Error("provider.module is missing: type external needs it");
   }
   return {};
@@ -147,7 +147,7 @@ Status ReadAddresses(const YamlNode& provider, ClusterSpec& spec) {
     }
     spec.worker_ips.push_back(worker.text());
   }
-  spec.external_head_ip = TextOf(provider, "external_head_ip");
+  spec.external_head_ip = ToText(provider, "external_head_ip");
   if (spec.external_head_ip.empty()) return {};
   return CheckAddress(*provider.Find("external_head_ip"), "provider.external_head_ip");
 }
@@ -183,7 +183,7 @@ Status ReadCoordinated(const YamlNode& root, ClusterSpec& spec) {
 }
 
 Status ReadLocal(const YamlNode& root, const YamlNode& provider, ClusterSpec& spec) {
-  spec.coordinator_address = TextOf(provider, "coordinator_address");
+  spec.coordinator_address = ToText(provider, "coordinator_address");
   const bool has_hosts =
       provider.Find("head_ip") != nullptr && provider.Find("worker_ips") != nullptr;
   if (!has_hosts) {
@@ -243,12 +243,12 @@ Status ReadNumber(const YamlNode& map, std::string_view key, double& number) {
 Status ReadDocker(const YamlNode& map, ClusterDocker& docker) {
   const YamlNode* node = map.Find("docker");
   if (node == nullptr) return {};
-  docker.image = TextOf(*node, "image");
-  docker.container_name = TextOf(*node, "container_name");
+  docker.image = ToText(*node, "image");
+  docker.container_name = ToText(*node, "container_name");
   ReadList(*node, "run_options", docker.run_options);
-  docker.head_image = TextOf(*node, "head_image");
+  docker.head_image = ToText(*node, "head_image");
   ReadList(*node, "head_run_options", docker.head_run_options);
-  docker.worker_image = TextOf(*node, "worker_image");
+  docker.worker_image = ToText(*node, "worker_image");
   ReadList(*node, "worker_run_options", docker.worker_run_options);
   HVDRAY_RETURN_IF_ERROR(ReadFlag(*node, "pull_before_run", docker.pull_before_run));
   HVDRAY_RETURN_IF_ERROR(ReadFlag(*node, "disable_automatic_runtime_detection",
@@ -259,7 +259,7 @@ Status ReadDocker(const YamlNode& map, ClusterDocker& docker) {
 }
 
 /// Splits "us-west-2a,us-west-2b".
-std::vector<std::string> ZonesOf(std::string_view text) {
+std::vector<std::string> Zones(std::string_view text) {
   std::vector<std::string> zones;
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
@@ -292,11 +292,11 @@ Status ReadProvider(const YamlNode& node, ClusterSpec& spec) {
   HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "foreground_node_launch", provider.foreground_node_launch));
   HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "worker_liveness_check", provider.worker_liveness_check));
   HVDRAY_RETURN_IF_ERROR(ReadFlag(node, "cache_stopped_nodes", provider.cache_stopped_nodes));
-  provider.region = TextOf(node, "region");
-  provider.availability_zones = ZonesOf(TextOf(node, "availability_zone"));
-  if (const YamlNode* key = node.Find("key_pair")) provider.key_name = TextOf(*key, "key_name");
+  provider.region = ToText(node, "region");
+  provider.availability_zones = Zones(ToText(node, "availability_zone"));
+  if (const YamlNode* key = node.Find("key_pair")) provider.key_name = ToText(*key, "key_name");
   if (const YamlNode* group = node.Find("security_group")) {
-    provider.security_group_name = TextOf(*group, "GroupName");
+    provider.security_group_name = ToText(*group, "GroupName");
     if (const YamlNode* rules = group->Find("IpPermissions")) {
       provider.security_group_rules = rules->items();
     }
@@ -454,7 +454,7 @@ Status ReadTypes(const YamlNode& root, const YamlNode& modern, ClusterSpec& spec
   HVDRAY_ASSIGN_OR_RETURN(spec.max_workers, CountOr(root, "max_workers", kDefaultMaxWorkers));
   const YamlNode* types = root.Find("available_node_types");
   if (types == nullptr || types->entries().empty()) return {};
-  spec.head_node_type = TextOf(root, "head_node_type");
+  spec.head_node_type = ToText(root, "head_node_type");
   HVDRAY_RETURN_IF_ERROR(CheckHeadType(modern, *types, spec));
   for (const YamlNode::Entry& entry : types->entries()) {
     HVDRAY_ASSIGN_OR_RETURN(ClusterNodeType type, ReadNodeType(entry, spec));
@@ -509,7 +509,7 @@ Result<ClusterSpec> LoadClusterSpec(const std::string& path, const ClusterOverri
   return ParseClusterSpec(text, path, overrides);
 }
 
-Result<std::vector<ClusterHost>> ClusterHostsOf(const ClusterSpec& spec, int default_slots) {
+Result<std::vector<ClusterHost>> ToClusterHosts(const ClusterSpec& spec, int default_slots) {
   if (!spec.is_local()) {
     return Status(
         ErrorCode::kNotSupported,

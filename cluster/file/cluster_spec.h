@@ -120,7 +120,7 @@ struct ClusterSpec {
   std::string external_head_ip;         ///< The head's address outside the cluster's network.
   std::string coordinator_address;
 
-  // What is done to nodes: see ClusterNodeSetupOf().
+  // What is done to nodes: see ToClusterNodeSetup().
   std::vector<ClusterFileMount> file_mounts;  ///< In the file's order.
   std::vector<std::string> cluster_synced_files;
   bool file_mounts_sync_continuously = false;
@@ -166,7 +166,7 @@ Result<ClusterSpec> LoadClusterSpec(const std::string& path,
 /// file has no slots_per_host.
 /// Errors: kNotSupported for a file that doesn't list the hosts: one with another provider or a
 /// coordinator.
-Result<std::vector<ClusterHost>> ClusterHostsOf(const ClusterSpec& spec, int default_slots);
+Result<std::vector<ClusterHost>> ToClusterHosts(const ClusterSpec& spec, int default_slots);
 
 enum class ClusterNodeKind : uint8_t { kHead, kWorker };
 
@@ -202,7 +202,7 @@ bool IsAutoscaled(const ClusterSpec& spec);
 /// `type`: a name among spec.node_types; ignored for the head and for local clusters. The start
 /// commands have no --autoscaling-config unless IsAutoscaled(), even if the file says so. Pure.
 /// Source: Ray's autoscaler/_private/{util,commands,autoscaler}.py.
-ClusterNodeSetup ClusterNodeSetupOf(const ClusterSpec& spec, ClusterNodeKind kind,
+ClusterNodeSetup ToClusterNodeSetup(const ClusterSpec& spec, ClusterNodeKind kind,
                                     std::string_view type = {});
 
 }  // namespace hvdray

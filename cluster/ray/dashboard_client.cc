@@ -325,7 +325,7 @@ Status DashboardClient::ReadJobLog(const RayJob& job,
 namespace {
 
 // Autoscaler v2 writes no report; v1 writes its first one some seconds after the head's start.
-Result<RayClusterStatus> StatusOf(DashboardClient& client) {
+Result<RayClusterStatus> ToStatus(DashboardClient& client) {
   HVDRAY_ASSIGN_OR_RETURN(RayClusterStatus status, client.ClusterStatus());
   if (status.has_report) return status;
   const Result<RayNodeSummary> summary = client.NodeSummary();
@@ -349,7 +349,7 @@ Result<RaySnapshot> SnapshotOf(DashboardClient& client) {
   cluster.address = client.access().address;
   HVDRAY_ASSIGN_OR_RETURN(cluster.version, client.Version());
   HVDRAY_ASSIGN_OR_RETURN(cluster.nodes, client.Nodes());
-  HVDRAY_ASSIGN_OR_RETURN(cluster.status, StatusOf(client));
+  HVDRAY_ASSIGN_OR_RETURN(cluster.status, ToStatus(client));
   UndoCamelCase(cluster.nodes, cluster.status);
   FillFree(cluster.status, cluster.nodes);
   return cluster;

@@ -17,7 +17,7 @@ constexpr Duration kLinePeriod = std::chrono::seconds(10);
 // A node that is just joining may change Ray's mind.
 constexpr Duration kInfeasibleFor = std::chrono::seconds(2);
 
-double SecondsOf(Duration duration) {
+double ToSeconds(Duration duration) {
   return std::chrono::duration_cast<Seconds>(duration).count();
 }
 
@@ -93,14 +93,14 @@ Status GroupWait::failure(TimePoint now) const {
             "request less, or add nodes; `hvdray slots --ray` shows the free slots"};
   }
   return {ErrorCode::kNoCapacity,
-          fmt::format("no placement group within {:g} s: {}", SecondsOf(limit_), MissingText()),
+          fmt::format("no placement group within {:g} s: {}", ToSeconds(limit_), MissingText()),
           "wait for other jobs, request less, or raise --placement-group-timeout"};
 }
 
 std::optional<std::string> GroupWait::TakeLine(TimePoint now) {
   if (now < next_line_) return std::nullopt;
   next_line_ = now + kLinePeriod;
-  return fmt::format("waiting for a placement group for {:.0f} s: {}", SecondsOf(now - began_),
+  return fmt::format("waiting for a placement group for {:.0f} s: {}", ToSeconds(now - began_),
                      MissingText());
 }
 
@@ -121,7 +121,7 @@ RayPlacement PlaceGroup(const RayRequest& request, const BrokerGroup& group,
     const auto host = static_cast<size_t>(found - placement.node_ids.begin());
     if (found == placement.node_ids.end()) {
       placement.node_ids.push_back(id);
-      placement.ips.push_back(RayIpOf(id, nodes));
+      placement.ips.push_back(RayIp(id, nodes));
       placement.hosts.emplace_back();
       placement.places.push_back({.group = group.name, .bundles = {}, .node_id = id});
     }

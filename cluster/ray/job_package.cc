@@ -71,7 +71,7 @@ void AddPart(Sha256Sum& sum, std::string_view part) {
   sum.Add(part);
 }
 
-Result<std::string> NameOf(std::vector<PackageEntry>& entries, std::string_view kind) {
+Result<std::string> Name(std::vector<PackageEntry>& entries, std::string_view kind) {
   Sha256Sum all;
   all.Add("hvdray package 1\n");
   for (PackageEntry& entry : entries) {
@@ -184,7 +184,7 @@ Result<PackagePlan> PlanPackage(const std::string& agent_path, const std::string
     HVDRAY_RETURN_IF_ERROR(
         AddDirectoryEntries(working_dir, excludes, kPackageFilesDirectory, plan));
   }
-  HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, ""));
+  HVDRAY_ASSIGN_OR_RETURN(plan.name, Name(plan.entries, ""));
   return plan;
 }
 
@@ -199,7 +199,7 @@ Result<PackagePlan> PlanModulePackage(const std::string& path) {
   }
   PackagePlan plan;
   HVDRAY_RETURN_IF_ERROR(AddDirectoryEntries(directory, {}, name, plan));
-  HVDRAY_ASSIGN_OR_RETURN(plan.name, NameOf(plan.entries, "mod_"));
+  HVDRAY_ASSIGN_OR_RETURN(plan.name, Name(plan.entries, "mod_"));
   return plan;
 }
 

@@ -86,7 +86,7 @@ RayToken TokenOfHead(const HostSlots& head, const JobSpec& spec) {
       "exec /bin/sh -c 'exec cat \"${RAY_AUTH_TOKEN_PATH:-$HOME/.ray/auth_token}\"'";
   Result<CapturedRun> said =
       RunOverSshForOutput(OpensshOptionsFor(spec, head), head.dial_name(), std::string(kRead),
-                          /*input=*/"", SshConnectTimeoutOf(spec));
+                          /*input=*/"", SshConnectTimeout(spec));
   if (!said.ok()) {
     Log(LogLevel::kInfo, "ray", "token of {}: {}", head.host, said.status().message());
     return {};
@@ -113,7 +113,7 @@ Result<std::unique_ptr<SshTunnel>> OpenDashboardTunnel(const HostSlots& head,
                           .remote_port = place.port,
                           .is_owner_checked = is_checked && !is_in_container,
                           .remote_address = place.ReachedAt()},
-                         SshConnectTimeoutOf(spec));
+                         SshConnectTimeout(spec));
 }
 
 const RawOption* SaidCluster(const CommandRequest& request) {

@@ -42,7 +42,7 @@ int FollowOnRay(CommandRequest& request) {
   Result<RayAccess> access = FindRay("follow", spec, link);
   if (!access.ok()) return Fail("follow", access.status());
   if (const Status status = CheckOurs(*access, id); !status.ok()) return Fail("follow", status);
-  const std::vector<RayWantedFile> files = WantedFilesOf(spec);
+  const std::vector<RayWantedFile> files = WantedFiles(spec);
   Status writable = CheckDistinctFiles(spec, Environment::FromProcess());
   if (writable.ok()) writable = CheckWantedFiles(files);
   if (writable.ok()) writable = CheckOutputDirectory(*spec.output_directory, /*np=*/0);

@@ -250,7 +250,7 @@ Result<LaunchPlan> RayLaunchRun::PlanFor(const RayPlacement& placement) {
 std::optional<int> RayLaunchRun::Launch(LaunchPlan plan, Transport& transport,
                                         TimePoint reserve_began,
                                         const std::function<bool(const JobReport&)>& is_final) {
-  Trace trace(began_, NamesOf(plan.hosts), !spec_.trace_file->empty());
+  Trace trace(began_, Names(plan.hosts), !spec_.trace_file->empty());
   trace.Begin("reserve", reserve_began);
   trace.End("reserve", loop_.Now());
   Result<std::unique_ptr<Launcher>> launcher = Open({transport}, trace, std::move(plan));
@@ -395,7 +395,7 @@ int RayLaunch::RunStatic() {
 
 int RayLaunch::RunElastic() {
   LaunchPlan plan = run_.PlanWithoutHosts();
-  Status status = CheckElasticPolicy(ElasticPolicyOf(run_.spec(), run_.began_wall()));
+  Status status = CheckElasticPolicy(ToElasticPolicy(run_.spec(), run_.began_wall()));
   if (!status.ok()) return Fail(std::move(status));
   Launcher* running = nullptr;
   RaySlots::RayHostHandlers handlers;

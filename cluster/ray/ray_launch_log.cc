@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kFileBytes = uint64_t{16} << 20;
 
-std::string NameOf(const std::string& path, uint32_t file) {
+std::string Name(const std::string& path, uint32_t file) {
   return file == 0 ? path : fmt::format("{}.{}", path, file);
 }
 
@@ -96,7 +96,7 @@ void RayLaunchLog::Roll(uint64_t limit_bytes) {
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size < kFileBytes) return;
   // If no new file can be created, the old one grows.
-  const std::string path = NameOf(path_, file_ + 1);
+  const std::string path = Name(path_, file_ + 1);
   const UniqueFd next = OpenNew(path);
   if (!next.is_valid()) return;
   if (AppendRecord(stream_.get(), RecordKind::kNext, std::to_string(file_ + 1)) != 0 ||
@@ -119,7 +119,7 @@ void RayLaunchLog::DropOldest() {
       fmt::format("dropped {} MiB of output here: the cluster keeps no more (--ray-log-limit)",
                   kept_.front() >> 20));
   kept_.pop_front();
-  ReplaceBy(NameOf(path_, dropped), line + "\n", dropped + 1);
+  ReplaceBy(Name(path_, dropped), line + "\n", dropped + 1);
   if (dropped == 0) {
     return Note("dropping output, oldest first (--ray-log-limit)");
   }

@@ -37,7 +37,7 @@ std::string Amount(const std::string& name, double amount) {
   return IsMemory(name) ? fmt::format("{:.1f}", amount / kGib) : fmt::format("{:.10g}", amount);
 }
 
-std::string NameOf(const std::string& name) {
+std::string Name(const std::string& name) {
   return name == "memory" ? "GiB memory" : ShownText(name);
 }
 
@@ -52,8 +52,8 @@ std::string UseText(const RayAmounts& total, const RayAmounts* free) {
       const auto left = free->find(name);
       used = Amount(name, left == free->end() ? 0 : amount - left->second);
     }
-    text += fmt::format("{}{}/{} {}", text.empty() ? "" : ", ", used, Amount(name, amount),
-                        NameOf(name));
+    text +=
+        fmt::format("{}{}/{} {}", text.empty() ? "" : ", ", used, Amount(name, amount), Name(name));
   }
   return text.empty() ? "nothing" : text;
 }
@@ -64,7 +64,7 @@ std::string FreeText(const RayAmounts& free) {
   std::string text;
   for (const auto& [name, amount] : free) {
     if (!IsShown(name) || IsMemory(name)) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", Amount(name, amount), NameOf(name));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", Amount(name, amount), Name(name));
   }
   return text.empty() ? "nothing" : text;
 }
@@ -344,7 +344,7 @@ std::string CloudText(const ClusterMachine& machine) {
 }
 
 /// What may change, by what it is about.
-std::map<std::string, std::string> SubjectsOf(const ClusterView& view) {
+std::map<std::string, std::string> Subjects(const ClusterView& view) {
   std::map<std::string, std::string> subjects;
   for (const ClusterMachine& machine : MachinesOf(view)) {
     const std::string name = fmt::format("node {}", ShownText(machine.address));
@@ -604,9 +604,9 @@ std::string ClusterErrorJson(const std::string& file, const Status& error, int64
 }
 
 std::vector<std::string> ClusterChanges(const ClusterView* before, const ClusterView& after) {
-  const std::map<std::string, std::string> now = SubjectsOf(after);
+  const std::map<std::string, std::string> now = Subjects(after);
   std::map<std::string, std::string> then;
-  if (before != nullptr) then = SubjectsOf(*before);
+  if (before != nullptr) then = Subjects(*before);
   std::vector<std::string> lines;
   for (const auto& [subject, text] : now) {
     const auto known = then.find(subject);

@@ -102,7 +102,7 @@ std::string FileWords(const JobSpec& spec) {
 
 }  // namespace
 
-std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec) {
+std::vector<RayWantedFile> WantedFiles(const JobSpec& spec) {
   std::vector<RayWantedFile> files;
   const auto add = [&files](const Setting<std::string>& file, const char* suffix) {
     if (!file->empty()) files.push_back({suffix, *file});
@@ -157,7 +157,7 @@ std::string JobCommand(std::string_view command, const JobSpec& spec, const std:
 }
 
 Status CheckFilesOfRayJob(const JobSpec& spec) {
-  HVDRAY_RETURN_IF_ERROR(CheckWantedFiles(WantedFilesOf(spec)));
+  HVDRAY_RETURN_IF_ERROR(CheckWantedFiles(WantedFiles(spec)));
   return CheckOutputDirectory(*spec.output_directory, *spec.np);
 }
 
@@ -198,7 +198,7 @@ Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan
                .on_signal = FollowPlan::OnSignal::kStopsJob,
                .is_quiet = *spec.is_quiet},
       .likely_node = job.outlook.head_node,
-      .files = WantedFilesOf(spec),
+      .files = WantedFiles(spec),
       .output_directory = *spec.output_directory,
       .tells_presence = *spec.ray.stops_with_client};
   attach.held_signals = std::move(held_signals);

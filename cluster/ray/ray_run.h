@@ -47,7 +47,7 @@ Status CheckFilesOfRayJob(const JobSpec& spec);
 // Shared with `hvdray follow`.
 
 /// The reports to fetch: --report, --events, --junit, --trace, --record.
-std::vector<RayWantedFile> WantedFilesOf(const JobSpec& spec);
+std::vector<RayWantedFile> WantedFiles(const JobSpec& spec);
 
 /// "hvdray follow ID --ray-address URL": how `command`, follow or logs, finds the job from here.
 /// `url`: of the dashboard that `spec` led to.

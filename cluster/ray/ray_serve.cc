@@ -121,8 +121,8 @@ class RayJobServe {
  private:
   /// There is no client yet to say it to otherwise.
   int Refuse(const Status& why) {
-    RefuseClient(options_.socket.get(), why, ExitCodeOf(why));
-    return ExitCodeOf(why);
+    RefuseClient(options_.socket.get(), why, ExitCode(why));
+    return ExitCode(why);
   }
 
   Status Connect() {

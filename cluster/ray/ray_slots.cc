@@ -166,7 +166,7 @@ Status RaySlots::Listen() {
 // ---- a placement group, for a job of fixed size
 
 Result<RayPlacement> RaySlots::Reserve() {
-  HVDRAY_ASSIGN_OR_RETURN(request_, MakeRayRequest(RayAskOf(spec_)));
+  HVDRAY_ASSIGN_OR_RETURN(request_, MakeRayRequest(ToRayAsk(spec_)));
   reserve_began_ = loop_.Now();
   wait_.emplace(request_, *spec_.ray.group_timeout, options_.can_grow, reserve_began_);
   if (nodes_) OnNodes(*nodes_);
@@ -342,7 +342,7 @@ JobReach RaySlots::Offer(RayHostHandlers handlers, HostSpread spread) {
   transport_ = std::make_unique<RayTransport>(loop_, *broker_, *listener_, std::move(transport));
   RayHostsOptions options;
   options.policy.group_prefix = "hvdray-" + options_.job_id;
-  options.policy.ask = RayAskOf(spec_);
+  options.policy.ask = ToRayAsk(spec_);
   options.policy.max_slots = spec_.max_np->value_or(kMaxRanks);
   if (options_.can_grow) options.policy.wanted_slots = *spec_.np;
   options.policy.is_spread = *spec_.ray.strategy == RayStrategy::kSpread;

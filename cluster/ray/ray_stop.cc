@@ -104,7 +104,7 @@ class Stopper {
 Result<int> StopRayJobs(const CommandRequest& request, RayAccess ray,
                         std::vector<std::string> ids) {
   HVDRAY_ASSIGN_OR_RETURN(const Duration limit,
-                          DurationOf(OptionId::kTimeout, request.Get(OptionId::kTimeout)));
+                          ToDuration(OptionId::kTimeout, request.Get(OptionId::kTimeout)));
   HVDRAY_ASSIGN_OR_RETURN(const std::unique_ptr<Loop> loop, Loop::Create());
   const std::string url = ray.address.Shown();
   Result<int> code = Stopper(*loop, std::move(ray), StopPlan(std::move(ids), limit)).Run();

@@ -83,7 +83,7 @@ constexpr const char* kFindPackage =
 Result<RayOutlook> LookAhead(const RayAccess& access, const JobSpec& spec) {
   const TimedPhase phase;
   RayOutlook outlook;
-  HVDRAY_ASSIGN_OR_RETURN(outlook.request, MakeRayRequest(RayAskOf(spec)));
+  HVDRAY_ASSIGN_OR_RETURN(outlook.request, MakeRayRequest(ToRayAsk(spec)));
   const TimePoint deadline = Clock::now() + kAutoscalerPatience;
   for (;;) {
     HVDRAY_ASSIGN_OR_RETURN(outlook.cluster, LookAtRay(access.Copy()));

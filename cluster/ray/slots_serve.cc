@@ -100,7 +100,7 @@ class RayServe {
     });
     HVDRAY_RETURN_IF_ERROR(CheckExec(plan_));
     HVDRAY_RETURN_IF_ERROR(slots_.Join());
-    if (spec_.is_elastic()) return CheckElasticPolicy(ElasticPolicyOf(spec_, plan_.began_wall));
+    if (spec_.is_elastic()) return CheckElasticPolicy(ToElasticPolicy(spec_, plan_.began_wall));
     HVDRAY_ASSIGN_OR_RETURN(const RayPlacement placement, slots_.Reserve());
     return PlaceStatic(placement, &plan_);
   }
@@ -114,7 +114,7 @@ class RayServe {
   int RunFixed() {
     Transport& transport = slots_.Start(plan_);
     plan_.place.held_up = [this] { return slots_.HeldUp(); };
-    Trace trace = BeginTrace(plan_, NamesOf(plan_.hosts));
+    Trace trace = BeginTrace(plan_, Names(plan_.hosts));
     return RunToEnd(trace, OpenJob(loop_, {transport}, trace, plan_, std::move(options_)));
   }
 

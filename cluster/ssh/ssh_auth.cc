@@ -24,7 +24,7 @@ constexpr auto kJudgingTime = std::chrono::seconds(30);
 
 /// password and keyboard-interactive share one subject, since many hosts accept the password by
 /// either.
-std::string PasswordOf(const std::string& user) { return "password of " + user; }
+std::string Password(const std::string& user) { return "password of " + user; }
 
 bool IsPasswordQuestion(const std::string& text) {
   return text.find("assword") != std::string::npos;
@@ -132,7 +132,7 @@ class Authentication {
     for (const SshAgentKey& key : agent_keys_) {
       if (is_over()) return;
       if (IsListed(key.blob) != is_listed || WasTried(key.blob)) continue;
-      const SshKeyType type = SshKeyTypeOf(AlgorithmOfBlob(key.blob));
+      const SshKeyType type = ToSshKeyType(AlgorithmOfBlob(key.blob));
       if (type == SshKeyType::kUnknown || !CanSignWithLibssh2(type)) {
         LeaveOut(fmt::format("the agent's key {}", key.comment), type);
         continue;
@@ -243,7 +243,7 @@ class Authentication {
   void TryPassword(SshAsker& asker) {
     const std::string text = fmt::format("{}'s password: ", Who());
     while (asker.asked() < settings_.max_questions && !is_over()) {
-      const std::optional<Secret> password = Get(asker, PasswordOf(settings_.user), text);
+      const std::optional<Secret> password = Get(asker, Password(settings_.user), text);
       if (!password) return;
       Note(session_.TryPassword(settings_.user, *password, Patient(kJudgingTime)), "password");
       if (is_in_) asker.Keep();
@@ -258,7 +258,7 @@ class Authentication {
         const bool is_password = !is_shown && IsPasswordQuestion(text);
         if (is_declined_) return std::optional<Secret>();
         std::optional<Secret> secret =
-            Get(asker, is_password ? PasswordOf(settings_.user) : std::string(),
+            Get(asker, is_password ? Password(settings_.user) : std::string(),
                 fmt::format("({}) {}", Who(), text), is_shown);
         has_kept = has_kept || asker.asked() == asked_before;
         return secret;

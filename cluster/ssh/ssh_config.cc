@@ -410,7 +410,7 @@ bool HasForwards(const std::vector<SshConfigLine>& lines) {
   });
 }
 
-std::string ProxyOf(const std::vector<SshConfigLine>& lines) {
+std::string Proxy(const std::vector<SshConfigLine>& lines) {
   for (const SshConfigLine& line : lines) {
     if (Lower(line.rest) == "none") continue;
     if (line.keyword == "proxyjump") return "ProxyJump " + ShownText(line.rest);

@@ -52,7 +52,7 @@ bool HasForwards(const std::vector<SshConfigLine>& lines);
 
 /// What the lines reach the host through: "ProxyJump bastion", "ProxyCommand nc %h %p"; empty: the
 /// host is dialled. Pure.
-std::string ProxyOf(const std::vector<SshConfigLine>& lines);
+std::string Proxy(const std::vector<SshConfigLine>& lines);
 
 /// True when `pattern` ('*': any run of characters, '?': any one) matches the whole `text`. Takes
 /// time proportional to the product of the lengths at most. Pure. Source: ssh_config(5), PATTERNS.

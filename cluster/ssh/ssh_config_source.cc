@@ -89,7 +89,7 @@ std::string NeedByKeys(const SshSettings& settings, const SshLimit& limit) {
   for (const SshAgentKey& key : AgentKeys(settings, limit).value_or({})) {
     const bool is_listed = std::find(listed.begin(), listed.end(), key.blob) != listed.end();
     if (settings.identities_only && !is_listed) continue;
-    const SshKeyType type = SshKeyTypeOf(AlgorithmOfBlob(key.blob));
+    const SshKeyType type = ToSshKeyType(AlgorithmOfBlob(key.blob));
     if (type != SshKeyType::kUnknown && CanSignWithLibssh2(type)) return {};
     if (reason.empty()) {
       reason = fmt::format("the agent's key {} is of type {}", key.comment, SshKeyTypeName(type));
@@ -240,7 +240,7 @@ Result<OpensshNeeds> SshConfigSource::NeedsOfOpenssh(const SshTarget& target,
   OpensshNeeds needs = {.host_key_policy = settings.host_key_policy,
                         .session_options = PlainSessionOptions(lines),
                         .has_forwards = HasForwards(lines),
-                        .proxy = ProxyOf(lines)};
+                        .proxy = Proxy(lines)};
   if (IsAgentSilent(settings, limit)) needs.session_options.emplace_back("IdentityAgent=none");
   return needs;
 }

@@ -33,7 +33,7 @@ void SetOptions(int fd) {
 }
 
 /// What the user can check; empty for other codes.
-std::string_view HintOf(ErrorCode code) {
+std::string_view Hint(ErrorCode code) {
   if (code == ErrorCode::kHostRefused) return "check that sshd runs there, and its port (-p)";
   if (code == ErrorCode::kHostUnreachable) {
     return "check the address, the network, and that the host is up";
@@ -61,7 +61,7 @@ Result<UniqueFd> ConnectOne(const SshAddress& to, const SshLimit& limit) {
 }
 
 /// The peer's address: "10.0.0.7", "fe80::1". Empty when it has none.
-std::string PeerAddressOf(int fd) {
+std::string PeerAddress(int fd) {
   SshAddress peer;
   peer.size = sizeof peer.address;
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.address), &peer.size) != 0) return {};
@@ -77,7 +77,7 @@ bool IsAddressWorthChecking(const SshSettings& settings, const std::string& addr
 /// Fails when known_hosts has keys for the host, but none of a type that libssh2 can verify.
 Status CheckKnownAlgorithms(const std::vector<std::string>& known) {
   const auto is_usable = [](const std::string& name) {
-    const SshKeyType type = SshKeyTypeOf(name);
+    const SshKeyType type = ToSshKeyType(name);
     return type == SshKeyType::kEd25519 || type == SshKeyType::kEcdsa;
   };
   if (known.empty() || std::any_of(known.begin(), known.end(), is_usable)) return {};
@@ -120,7 +120,7 @@ Status SetUp(SshSession& session, const SshSettings& settings, const std::string
   if (match == HostKeyMatch::kChanged) {
     // Like the system's ssh: an attacker in between may accept our login, but gets no password.
     allowed.password_veto = "the host key has changed";
-  } else if (const std::string address = PeerAddressOf(session.fd());
+  } else if (const std::string address = PeerAddress(session.fd());
              IsAddressWorthChecking(settings, address)) {
     HVDRAY_RETURN_IF_ERROR(CheckHostAddress(settings, address, session.host_key(), limit));
   }
@@ -187,7 +187,7 @@ Result<UniqueFd> ConnectTcp(const std::vector<SshAddress>& addresses, const SshL
     if (failure.code() == ErrorCode::kCancelled) return failure;
     tried.push_back(addresses[i].ToString());
   }
-  const std::string_view hint = HintOf(failure.code());
+  const std::string_view hint = Hint(failure.code());
   return std::move(failure).WithHint(hint).WithContext(fmt::format("{}", fmt::join(tried, ", ")));
 }
 

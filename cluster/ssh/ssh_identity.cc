@@ -56,7 +56,7 @@ Result<PrivateKeyFacts> DescribeOpenSsh(const std::string& body) {
   const auto count = fields.Uint32();
   const auto blob = fields.String();
   if (!cipher || !blob || count != 1u) return NotAKey("truncated");
-  return PrivateKeyFacts{SshKeyTypeOf(AlgorithmOfBlob(*blob)), *cipher != "none",
+  return PrivateKeyFacts{ToSshKeyType(AlgorithmOfBlob(*blob)), *cipher != "none",
                          std::string(*blob)};
 }
 
@@ -110,7 +110,7 @@ std::string_view SshKeyTypeName(SshKeyType type) {
   return "unknown";
 }
 
-SshKeyType SshKeyTypeOf(std::string_view algorithm) {
+SshKeyType ToSshKeyType(std::string_view algorithm) {
   if (algorithm.ends_with("-cert-v01@openssh.com")) return SshKeyType::kCertificate;
   if (algorithm.starts_with("sk-")) return SshKeyType::kSecurityKey;
   if (algorithm == "ssh-ed25519") return SshKeyType::kEd25519;
@@ -183,7 +183,7 @@ SshIdentity LoadSshIdentity(const std::string& path) {
     const Result<std::string> line = ReadFile(path + ".pub", kMaxKeyBytes);
     if (line.ok()) identity.facts.public_blob = BlobOfPublicKeyLine(*line);
     if (identity.facts.type == SshKeyType::kUnknown) {
-      identity.facts.type = SshKeyTypeOf(AlgorithmOfBlob(identity.facts.public_blob));
+      identity.facts.type = ToSshKeyType(AlgorithmOfBlob(identity.facts.public_blob));
     }
   }
   return identity;

@@ -27,7 +27,7 @@ enum class SshKeyType : uint8_t {
 std::string_view SshKeyTypeName(SshKeyType type);
 
 /// The type for an algorithm's name: "ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", ...
-SshKeyType SshKeyTypeOf(std::string_view algorithm);
+SshKeyType ToSshKeyType(std::string_view algorithm);
 
 /// The algorithm's name at the front of a public key in SSH's binary form, as a view into `blob`;
 /// empty: not a key.

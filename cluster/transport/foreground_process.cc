@@ -208,7 +208,7 @@ Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, Erro
     int status = 0;
     const pid_t got = ::waitpid(child, &status, WNOHANG | WUNTRACED);
     if (got == child && !WIFSTOPPED(status)) {
-      end.exit_code = ShellCodeOf(status);
+      end.exit_code = ShellCode(status);
       // A signal of the terminal may have ended the child before we read it.
       PassSignals(signals.fd(), /*child=*/-1, &end.signo);
       if (kept.is_valid()) end.error_lines = LinesIn(ContentsOf(kept.get()));
@@ -237,7 +237,7 @@ Result<ProcessEnd> RunInOwnSession(const std::vector<std::string>& command, Dura
     int status = 0;
     if (!is_reaped && ::waitpid(child, &status, WNOHANG) == child) {
       is_reaped = true;
-      end.exit_code = ShellCodeOf(status);
+      end.exit_code = ShellCode(status);
     }
     if (is_reaped && (end.signo == 0 || ::kill(-child, 0) != 0)) return end;
     const TimePoint now = std::chrono::steady_clock::now();

@@ -45,7 +45,7 @@ bool IsPlain(std::string_view path) {
   return path.starts_with('/') && path.find_first_of(":%$\\") == std::string_view::npos;
 }
 
-std::vector<std::string> ShownLinesOf(std::string_view text) {
+std::vector<std::string> ShownLines(std::string_view text) {
   std::vector<std::string> lines;
   for (std::string_view line : LinesOf(text)) {
     while (line.ends_with('\r')) line.remove_suffix(1);
@@ -117,7 +117,7 @@ Status SshTunnel::WaitReady(TimePoint deadline) {
     if (count <= 0) continue;
     if (ready[1].revents != 0 && !Read(errors_, &said_)) errors_.Reset();
     const bool is_open = ready[0].revents == 0 || Read(output_, &output);
-    const std::vector<std::string> lines = ShownLinesOf(output);
+    const std::vector<std::string> lines = ShownLines(output);
     for (const std::string& line : lines) {
       if (line == kReady) return {};
       if (line.starts_with(kOtherOwner)) return OtherOwner(line.substr(kOtherOwner.size()));
@@ -140,7 +140,7 @@ Status SshTunnel::HowItEnded() {
   const int code = End();
   while (errors_.is_valid() && Read(errors_, &said_)) {
   }
-  const std::vector<std::string> lines = ShownLinesOf(said_);
+  const std::vector<std::string> lines = ShownLines(said_);
   const Status how(ErrorCode::kAgentStartFailed, code >= 0
                                                      ? fmt::format("ssh exited with code {}", code)
                                                      : std::string("ssh was killed"));

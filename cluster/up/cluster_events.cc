@@ -92,7 +92,7 @@ Json ClusterEvents::Described(const ClusterNote& note, TimePoint now) const {
   }
   if (const auto* started = std::get_if<cluster_note::StepStarted>(&note)) {
     Json line = NodeLine("step_started", started->node, now);
-    line["kind"] = KeyOf(NameOf(started->step.kind));
+    line["kind"] = KeyOf(Name(started->step.kind));
     line["number"] = started->step.number;
     line["count"] = started->step.count;
     line["hash"] = started->step.hash;

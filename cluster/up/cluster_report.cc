@@ -64,7 +64,7 @@ Json NodeNameJson(const NodeRow& row) {
 
 Json StepJson(const StepOutcome& outcome) {
   Json json;
-  json["kind"] = KeyOf(NameOf(outcome.kind));
+  json["kind"] = KeyOf(Name(outcome.kind));
   json["number"] = outcome.number;
   json["count"] = outcome.count;
   json["hash"] = outcome.hash;

@@ -90,7 +90,7 @@ std::string RemovalText(const CloudNode& node, bool is_stopped) {
 }
 
 /// The latest one in the machines' tags; 0: none.
-int64_t LeaseOf(const std::vector<CloudNode>& nodes) {
+int64_t Lease(const std::vector<CloudNode>& nodes) {
   int64_t end = 0;
   for (const CloudNode& node : nodes) {
     const auto tag = node.tags.find(std::string(kTagLease));
@@ -102,7 +102,7 @@ int64_t LeaseOf(const std::vector<CloudNode>& nodes) {
 /// Stops the jobs and the autoscaler, which would start workers anew. Its own errors are told: the
 /// machines end in any case. False: interrupted, with the exit code.
 bool EndHead(const CloudNode& head, ManagedCluster& cluster, ClusterEnd& end) {
-  AddHost(cluster, CloudHostOf(cluster.file, head, 1));
+  AddHost(cluster, CloudHost(cluster.file, head, 1));
   const std::string key = fmt::format("{}/.ssh/{}.pem", cluster.home, head.key_name);
   if (cluster.spec.ssh_identity_file->empty() && ::access(key.c_str(), R_OK) == 0) {
     cluster.spec.ssh_identity_file.Set(key, cluster.path);
@@ -147,7 +147,7 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
   });
   if (!status.ok()) return fail(status);
   if (request.Has(OptionId::kExpired)) {
-    const int64_t lease = LeaseOf(*nodes);
+    const int64_t lease = Lease(*nodes);
     if (lease == 0 || lease > SecondsSince1970()) {
       SayLine(LeaseKeptText(cluster.file.cluster_name, lease));
       return end;
@@ -180,7 +180,7 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
   const auto head = std::ranges::find_if(*nodes, [](const CloudNode& node) {
     return node.kind == ClusterNodeKind::kHead && node.state == CloudState::kRunning;
   });
-  if (head != nodes->end() && !CloudAddressOf(cluster.file, *head).empty() &&
+  if (head != nodes->end() && !CloudAddress(cluster.file, *head).empty() &&
       !EndHead(*head, cluster, end)) {
     return end;
   }

@@ -30,7 +30,7 @@ DownDriver::DownDriver(DownPolicy policy, std::vector<DownNode> nodes)
   }
 }
 
-std::string_view DownDriver::NameOf(State state) {
+std::string_view DownDriver::Name(State state) {
   switch (state) {
     case State::kLoggingIn:
       return "logging in";
@@ -82,7 +82,7 @@ std::vector<NodeRow> DownDriver::Rows() const {
     row.address = node.plan.address;
     row.is_head = node.plan.is_head;
     if (node.is_looked_at) row.need = NeedOf(node);
-    row.state = NameOf(node.state);
+    row.state = Name(node.state);
     row.phase = PhaseOf(node.state);
     row.processes = node.processes;
     row.why = node.why;
@@ -163,7 +163,7 @@ void DownDriver::On(const event::Tick& /*fact*/) {
     Node& node = nodes_[index];
     if (node.due && *node.due <= now_) {
       Fail(index,
-           {ErrorCode::kDeadlineExceeded, fmt::format("no answer while {}", NameOf(node.state)),
+           {ErrorCode::kDeadlineExceeded, fmt::format("no answer while {}", Name(node.state)),
             "a container engine or a file system may hang there: look with ps"});
     }
     if (!node.try_at || *node.try_at > now_) continue;

@@ -78,7 +78,7 @@ class DownDriver final : public ClusterDriver {
     bool has_any() const { return processes > 0 || has_container || lease != 0; }
   };
 
-  static std::string_view NameOf(State state);
+  static std::string_view Name(State state);
   static NodePhase PhaseOf(State state);
   std::string_view NeedOf(const Node& node) const;
   void On(const cluster_event::LoggedIn& fact);

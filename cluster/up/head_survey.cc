@@ -29,7 +29,7 @@ bool IsHeadHere(const HostSlots& head, const JobSpec& spec) {
 Result<NodeSurvey> SurveyHead(const HostSlots& head, const std::string& name, const JobSpec& spec) {
   const ScriptPlace place = {.cluster = name, .node = head.host};
   const std::vector<std::string> words = ScriptCommand(place, "survey");
-  const Duration limit = SshConnectTimeoutOf(spec);
+  const Duration limit = SshConnectTimeout(spec);
   Result<CapturedRun> said =
       IsHeadHere(head, spec)
           ? RunForOutput(words, /*input=*/"", limit)

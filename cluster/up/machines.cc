@@ -295,7 +295,7 @@ Status Machines::AwaitRunning(std::vector<Machine>* machines) {
   const auto is_settled = [this](const Machine& machine) {
     return !machine.why.ok() ||
            (machine.node.state == CloudState::kRunning &&
-            !CloudAddressOf(spec_, machine.node).empty() && !machine.node.internal_address.empty());
+            !CloudAddress(spec_, machine.node).empty() && !machine.node.internal_address.empty());
   };
   for (;;) {
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<CloudNode> nodes, provider_.List());
@@ -320,7 +320,7 @@ Status Machines::AwaitRunning(std::vector<Machine>* machines) {
         if (was_settled) continue;
         if (was_ordered) machine.boot = edge_.now() - machine.requested;
         edge_.say(
-            fmt::format("{}: running at {}", machine.node.id, CloudAddressOf(spec_, machine.node)));
+            fmt::format("{}: running at {}", machine.node.id, CloudAddress(spec_, machine.node)));
       } else if (is_late) {
         const bool is_running = machine.node.state == CloudState::kRunning;
         machine.why = {

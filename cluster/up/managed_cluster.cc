@@ -111,7 +111,7 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
     HVDRAY_ASSIGN_OR_RETURN(cluster.work, CloudWork::Open(cluster.file, &SayLine));
     return cluster;
   }
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ClusterHostsOf(cluster.file, 1));
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ToClusterHosts(cluster.file, 1));
   for (const ClusterHost& host : hosts) {
     HostSlots made = MakeHostSlots(host.address, 1);
     const std::string& dialled = cluster.file.external_head_ip;

@@ -89,8 +89,8 @@ std::unique_ptr<NodeDisplay> OpenDisplay(Loop& loop, const ClusterDriver& driver
                                        [&end](std::string_view text) { WriteOut(text, end); });
 }
 
-ClusterRunOptions RunOptionsOf(const ManagedCluster& cluster, ClusterEnd& end,
-                               BlockingPool& questions, NodeDisplay* display) {
+ClusterRunOptions RunOptions(const ManagedCluster& cluster, ClusterEnd& end,
+                             BlockingPool& questions, NodeDisplay* display) {
   ClusterRunOptions options;
   options.places = cluster.places;
   options.build = BuildName();
@@ -108,9 +108,9 @@ ClusterRunOptions RunOptionsOf(const ManagedCluster& cluster, ClusterEnd& end,
 
 /// The exit code as far as the run decides it.
 int CodeOf(const ClusterEnd& end) {
-  if (end.is_stdout_gone) return ExitCodeOf(end.failure);
+  if (end.is_stdout_gone) return ExitCode(end.failure);
   if (end.signo != 0) return 128 + end.signo;
-  return end.exit_code == 0 && !end.failure.ok() ? ExitCodeOf(end.failure) : end.exit_code;
+  return end.exit_code == 0 && !end.failure.ok() ? ExitCode(end.failure) : end.exit_code;
 }
 
 /// The last event and the report. What cannot be written makes a success a failure.
@@ -130,7 +130,7 @@ void WriteFiles(const ManagedCluster& cluster, std::unique_ptr<ClusterEvents> ev
   const Status written = WriteClusterReport(path, report);
   if (written.ok()) return;
   Tell(LogLevel::kError, "hvdray " + cluster.command, written.ToString());
-  if (end.exit_code == 0) end.exit_code = ExitCodeOf(written);
+  if (end.exit_code == 0) end.exit_code = ExitCode(written);
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Result<ClusterEnd> RunCluster(ManagedCluster& cluster, ClusterDriver& driver,
   HVDRAY_ASSIGN_OR_RETURN(std::unique_ptr<ClusterEvents> events,
                           OpenEvents(*loop, cluster, driver.Rows(), end, report_error));
   BlockingPool questions(*loop, std::chrono::milliseconds(500));
-  ClusterRunOptions options = RunOptionsOf(cluster, end, questions, display.get());
+  ClusterRunOptions options = RunOptions(cluster, end, questions, display.get());
   options.report_error = report_error;
   options.files = files.mounts;
   options.bootstrap = files.bootstrap;

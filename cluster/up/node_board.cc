@@ -21,7 +21,7 @@ std::string OneLine(std::string_view text) {
   return line;
 }
 
-std::string TextOf(const NodeRow& row, const std::string& step) {
+std::string ToText(const NodeRow& row, const std::string& step) {
   if (row.phase == NodePhase::kFailed) return OneLine("failed: " + row.why.message());
   return step.empty() ? std::string(row.state) : step;
 }
@@ -49,7 +49,7 @@ void NodeBoard::Update(std::vector<NodeRow> rows, TimePoint now) {
   rows_ = std::move(rows);
   for (size_t i = 0; i < rows_.size(); ++i) {
     Node& node = At(i);
-    std::string text = TextOf(rows_[i], node.step);
+    std::string text = ToText(rows_[i], node.step);
     if (text == node.text) continue;
     node.text = std::move(text);
     node.since = now;

@@ -37,7 +37,7 @@ void AddPart(Sha256Sum& sum, std::string_view part) {
 std::string ChainedHash(std::string_view before, StepKind kind, std::string_view content) {
   Sha256Sum sum;
   AddPart(sum, before);
-  AddPart(sum, NameOf(kind));
+  AddPart(sum, Name(kind));
   AddPart(sum, content);
   return Hex(sum.Finish());
 }
@@ -88,7 +88,7 @@ std::string TargetOf(std::string_view remote, std::string_view host_mounts) {
 }
 
 /// The place in the container: absolute or with "~".
-std::string ContainerTargetOf(std::string_view remote) {
+std::string ContainerTarget(std::string_view remote) {
   while (remote.size() > 1 && remote.ends_with('/')) remote.remove_suffix(1);
   const bool is_whole = remote.starts_with('/') || remote == "~" || remote.starts_with("~/");
   return is_whole ? std::string(remote) : fmt::format("~/{}", remote);
@@ -103,7 +103,7 @@ void AppendContainer(std::vector<NodeStep>& steps, const ClusterNodeSetup& setup
                                     fmt::format("{}", fmt::join(container.run_options, " "))};
   for (const ClusterFileMount& mount : setup.file_mounts) {
     words.push_back(TargetOf(mount.remote, host_mounts));
-    words.push_back(ContainerTargetOf(mount.remote));
+    words.push_back(ContainerTarget(mount.remote));
   }
   Sha256Sum sum;
   AddPart(sum, container.is_podman ? "podman" : "docker");
@@ -195,7 +195,7 @@ Status AddFile(Sha256Sum& sum, const std::string& path) {
 
 }  // namespace
 
-std::string_view NameOf(StepKind kind) {
+std::string_view Name(StepKind kind) {
   switch (kind) {
     case StepKind::kFiles:
       return "file mounts";
@@ -215,10 +215,10 @@ std::string_view NameOf(StepKind kind) {
 
 std::string StepText(const NodeStep& step) {
   const std::string place = step.count < 2 ? "" : fmt::format(" {}/{}", step.number, step.count);
-  return fmt::format("{}{}: {}", NameOf(step.kind), place, ShownText(step.command, kShownCommand));
+  return fmt::format("{}{}: {}", Name(step.kind), place, ShownText(step.command, kShownCommand));
 }
 
-std::string HostMountsOf(std::string_view cluster) {
+std::string HostMounts(std::string_view cluster) {
   return fmt::format(".hvdray/clusters/{}/mounts", cluster);
 }
 

@@ -20,7 +20,7 @@ namespace hvdray {
 /// In the order in which a node goes through them.
 enum class StepKind : uint8_t { kFiles, kInitialization, kContainer, kBootstrap, kSetup, kStart };
 
-std::string_view NameOf(StepKind kind);
+std::string_view Name(StepKind kind);
 
 /// One step. Its hash covers its own content and the hash of the step before, so that the hashes
 /// that a node has recorded tell how far it got with exactly these steps.
@@ -40,7 +40,7 @@ std::string StepText(const NodeStep& step);
 
 /// Where the file mounts of a node with a container lie on its host, below the home directory. From
 /// there they are mounted into the container. Not in /tmp as with Ray: that is cleared at boot.
-std::string HostMountsOf(std::string_view cluster);
+std::string HostMounts(std::string_view cluster);
 
 /// What the steps of a node depend on besides its setup.
 struct StepFacts {
@@ -48,7 +48,7 @@ struct StepFacts {
   std::string bootstrap_hash;  ///< The same of what the head's autoscaler gets; empty: nothing.
   std::string head;            ///< The address that workers join; empty for the head itself.
   std::vector<std::string> exports;  ///< NAME=VALUE for the start commands.
-  std::string host_mounts;           ///< HostMountsOf() the cluster, where setup has a container.
+  std::string host_mounts;           ///< HostMounts() the cluster, where setup has a container.
 };
 
 /// All steps of a node. Leaves `ray stop` out of its commands: hvdray ends the Ray of this cluster

@@ -48,7 +48,7 @@ size_t SkipQuoted(std::string_view line, size_t at, int depth = 0) {
   return std::min(next + 1, line.size());
 }
 
-std::vector<SimpleCommand> CommandsOf(std::string_view line) {
+std::vector<SimpleCommand> Commands(std::string_view line) {
   std::vector<SimpleCommand> commands(1);
   size_t at = 0;
   bool is_in_word = false;
@@ -172,7 +172,7 @@ InnerLine InnerLineOf(std::string_view line, size_t begin, size_t end, bool is_i
 }
 
 /// What the word calls by `$(…)` or backticks; with `takes_lines` also what it has in quotes.
-std::vector<InnerLine> InnerLinesOf(std::string_view line, const Word& word, bool takes_lines) {
+std::vector<InnerLine> InnerLines(std::string_view line, const Word& word, bool takes_lines) {
   std::vector<InnerLine> lines;
   bool is_in_double_quotes = false;
   for (size_t at = word.begin; at < word.end;) {
@@ -200,9 +200,9 @@ bool IsLineOption(std::string_view word) {
 constexpr int kMaxInnerLines = 4;  // in each other
 
 /// Each `ray stop` of the line, in its order.
-std::vector<Word> RayStopsOf(std::string_view line, int depth = 0) {
+std::vector<Word> RayStops(std::string_view line, int depth = 0) {
   std::vector<Word> stops;
-  for (const SimpleCommand& command : CommandsOf(line)) {
+  for (const SimpleCommand& command : Commands(line)) {
     const PlainCommand plain = PlainOf(line, command);
     if (plain.words.empty()) continue;
     if (FindRay(plain.words, "stop")) {
@@ -214,8 +214,8 @@ std::vector<Word> RayStopsOf(std::string_view line, int depth = 0) {
     bool takes_lines = plain.words[0] == "eval" || plain.words[0] == "trap";
     for (size_t i = 0; i < plain.words.size(); ++i) {
       const bool is_line = takes_lines && !IsAssignment(plain.words[i]);
-      for (const InnerLine& inner : InnerLinesOf(line, command.words[plain.first + i], is_line)) {
-        for (const Word& stop : RayStopsOf(inner.text, depth + 1)) {
+      for (const InnerLine& inner : InnerLines(line, command.words[plain.first + i], is_line)) {
+        for (const Word& stop : RayStops(inner.text, depth + 1)) {
           stops.push_back({inner.places[stop.begin], inner.places[stop.end - 1] + 1});
         }
       }
@@ -253,7 +253,7 @@ bool IsTransparent(std::string_view word) {
 
 std::string WithoutRayStop(std::string_view line) {
   std::string made(line);
-  const std::vector<Word> stops = RayStopsOf(line);
+  const std::vector<Word> stops = RayStops(line);
   // From the end, so that what is before stays where it is.
   for (auto stop = stops.rbegin(); stop != stops.rend(); ++stop) {
     made.replace(stop->begin, stop->end - stop->begin, "true");
@@ -264,7 +264,7 @@ std::string WithoutRayStop(std::string_view line) {
 bool IsRayStop(std::string_view line) {
   const std::string rest = WithoutRayStop(line);
   if (rest == line) return false;
-  const std::vector<SimpleCommand> commands = CommandsOf(rest);
+  const std::vector<SimpleCommand> commands = Commands(rest);
   return std::ranges::all_of(commands, [&rest](const SimpleCommand& command) {
     const PlainCommand plain = PlainOf(rest, command);
     return plain.words == std::vector<std::string>{"true"} ||
@@ -274,7 +274,7 @@ bool IsRayStop(std::string_view line) {
 
 std::optional<RayReach> ReachOfRay(std::string_view line) {
   RayReach reach;
-  for (const SimpleCommand& command : CommandsOf(line)) {
+  for (const SimpleCommand& command : Commands(line)) {
     const PlainCommand plain = PlainOf(line, command);
     if (plain.words.empty()) continue;
     const auto at = [&](size_t word) { return command.words[plain.first + word]; };

@@ -101,7 +101,7 @@ Result<UpPolicy> PolicyOf(const CommandRequest& request, ManagedCluster& cluster
   policy.who = WhoWeAre();
   policy.wall_time = SecondsSince1970();
   if (const RawOption* lease = request.said.Find(OptionId::kLease)) {
-    HVDRAY_ASSIGN_OR_RETURN(const Duration length, DurationOf(OptionId::kLease, *lease));
+    HVDRAY_ASSIGN_OR_RETURN(const Duration length, ToDuration(OptionId::kLease, *lease));
     policy.lease = length == Duration::zero() ? 0 : LeaseEnd(policy.wall_time, length);
   }
   return policy;
@@ -115,7 +115,7 @@ Status CheckUpWords(const CommandRequest& request) {
     return {ErrorCode::kUsage, "--restart-only and --force-setup exclude each other"};
   }
   if (const RawOption* lease = request.said.Find(OptionId::kLease)) {
-    HVDRAY_RETURN_IF_ERROR(DurationOf(OptionId::kLease, *lease).status());
+    HVDRAY_RETURN_IF_ERROR(ToDuration(OptionId::kLease, *lease).status());
   }
   return CheckConsent(request);
 }

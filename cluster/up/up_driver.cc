@@ -22,7 +22,7 @@ Status AfterHeadFailed() { return {ErrorCode::kCancelled, "set up, but the head 
 bool IsEnd(UpState state) { return state == UpState::kUp || state == UpState::kFailed; }
 
 /// The verb of the node script that does such a step.
-std::string_view VerbOf(StepKind kind) {
+std::string_view Verb(StepKind kind) {
   switch (kind) {
     case StepKind::kFiles:
     case StepKind::kBootstrap:
@@ -60,7 +60,7 @@ NodePhase PhaseOf(UpState state) {
   return NodePhase::kAtWork;
 }
 
-std::string_view NameOf(UpNeed need) {
+std::string_view Name(UpNeed need) {
   switch (need) {
     case UpNeed::kKeep:
       return "keep";
@@ -74,7 +74,7 @@ std::string_view NameOf(UpNeed need) {
 
 }  // namespace
 
-std::string_view NameOf(UpState state) {
+std::string_view Name(UpState state) {
   switch (state) {
     case UpState::kLoggingIn:
       return "logging in";
@@ -146,8 +146,8 @@ std::vector<NodeRow> UpDriver::Rows() const {
     NodeRow& row = rows.emplace_back();
     row.address = node.plan.address;
     row.is_head = rows.size() == 1;
-    if (node.is_decided) row.need = NameOf(node.need);
-    row.state = NameOf(node.state);
+    if (node.is_decided) row.need = Name(node.need);
+    row.state = Name(node.state);
     row.phase = PhaseOf(node.state);
     row.processes = node.found_processes;
     row.steps = node.steps;
@@ -430,7 +430,7 @@ void UpDriver::SayPlan() {
     const Node& node = nodes_[index];
     if (node.state == UpState::kFailed) continue;
     const size_t set_up = FirstStart(node.plan.steps) - node.step;
-    planned.nodes.push_back({static_cast<int>(index), NameOf(node.need), static_cast<int>(set_up),
+    planned.nodes.push_back({static_cast<int>(index), Name(node.need), static_cast<int>(set_up),
                              node.is_restarting, node.survey.processes});
     std::string what;
     if (set_up > 0) {
@@ -441,7 +441,7 @@ void UpDriver::SayPlan() {
       const bool is_first = node.survey.processes == 0;
       what += is_first ? "; start Ray" : "; restart Ray";
     }
-    Say(index, fmt::format("{}{}{}", NameOf(node.need), IsHead(index) ? " (head)" : "", what));
+    Say(index, fmt::format("{}{}{}", Name(node.need), IsHead(index) ? " (head)" : "", what));
   }
   Note(std::move(planned));
   std::vector<std::string> foreign_addresses;
@@ -525,7 +525,7 @@ void UpDriver::RunStep(size_t index) {
     task.kind = step.kind == StepKind::kFiles ? NodeTask::Kind::kFiles : NodeTask::Kind::kBootstrap;
     return Run(index, std::move(task));
   }
-  task.verb = VerbOf(step.kind);
+  task.verb = Verb(step.kind);
   task.arguments = {std::to_string(node.step), step.hash};
   if (step.kind == StepKind::kContainer) {
     task.arguments.insert(task.arguments.end(),

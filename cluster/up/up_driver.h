@@ -68,7 +68,7 @@ enum class UpState : uint8_t {
   kUp,
   kFailed,
 };
-std::string_view NameOf(UpState state);
+std::string_view Name(UpState state);
 
 /// Facts, effects and rows name nodes by their index in `nodes`; 0 is the head. A node that fails
 /// stays failed and the others go on; workers that still need a failed head fail with it.

@@ -99,7 +99,7 @@ std::optional<int> TakeMachines(const CommandRequest& request, ManagedCluster& c
   cluster.machines = std::move(*machines);
   for (const Machine& machine : cluster.machines) {
     if (!machine.why.ok()) break;
-    AddHost(cluster, CloudHostOf(cluster.file, machine.node, 1));
+    AddHost(cluster, CloudHost(cluster.file, machine.node, 1));
   }
   const std::string& key = cluster.work->cloud().machines->prepared().private_key_path;
   if (!key.empty() && cluster.spec.ssh_identity_file->empty()) {
@@ -112,8 +112,7 @@ void TagMachines(ManagedCluster& cluster, const std::vector<NodeRow>& rows, int6
   const auto ids = std::make_shared<std::map<ProviderTags, std::vector<std::string>>>();
   for (size_t i = 0; i < rows.size() && i < cluster.hosts.size(); ++i) {
     const CloudNode& node = cluster.machines[i].node;
-    const std::string status =
-        rows[i].state == NameOf(UpState::kUp) ? "up-to-date" : "update-failed";
+    const std::string status = rows[i].state == Name(UpState::kUp) ? "up-to-date" : "update-failed";
     ProviderTags tags;
     if (node.status != status) tags.emplace(kTagStatus, status);
     const auto has = node.tags.find(std::string(kTagLease));

@@ -46,9 +46,9 @@ Result<std::vector<SyncedDirectory>> PlanBootstrap(const ManagedCluster& cluster
 Status PlanFiles(const ManagedCluster& cluster, const std::string& scratch, StepFacts& facts,
                  NodeFiles& files) {
   if (!cluster.file.docker.container_name.empty()) {
-    facts.host_mounts = HostMountsOf(cluster.file.cluster_name);
+    facts.host_mounts = HostMounts(cluster.file.cluster_name);
   }
-  const ClusterNodeSetup setup = ClusterNodeSetupOf(cluster.file, ClusterNodeKind::kHead, "");
+  const ClusterNodeSetup setup = ToClusterNodeSetup(cluster.file, ClusterNodeKind::kHead, "");
   HVDRAY_ASSIGN_OR_RETURN(files.mounts,
                           PlanMounts(setup, cluster.home, scratch, facts.host_mounts));
   HVDRAY_ASSIGN_OR_RETURN(facts.files_hash, HashFiles(files.mounts));
@@ -60,7 +60,7 @@ Status PlanNodes(const ManagedCluster& cluster, const std::string& scratch, Step
   for (size_t i = 0; i < cluster.hosts.size(); ++i) {
     const bool is_head = i == 0;
     const CloudNode* machine = cluster.work ? &cluster.machines[i].node : nullptr;
-    const ClusterNodeSetup setup = ClusterNodeSetupOf(
+    const ClusterNodeSetup setup = ToClusterNodeSetup(
         cluster.file, is_head ? ClusterNodeKind::kHead : ClusterNodeKind::kWorker,
         machine == nullptr ? "" : machine->node_type);
     if (is_head) {

@@ -46,8 +46,7 @@ struct Difference {
 };
 
 Difference Compare(const Request& a, const Request& b) {
-  if (a.kind != b.kind)
-    return {"operations", std::string(NameOf(a.kind)), std::string(NameOf(b.kind))};
+  if (a.kind != b.kind) return {"operations", std::string(Name(a.kind)), std::string(Name(b.kind))};
   const auto device = [](const Request& request) { return request.is_on_device ? "GPU" : "CPU"; };
   if (a.kind == RequestKind::kAddProcessSet || a.kind == RequestKind::kRemoveProcessSet) {
     if (a.numbers == b.numbers) return {};
@@ -60,8 +59,8 @@ Difference Compare(const Request& a, const Request& b) {
     return {"data types", std::string(NameOfType(a.type)), std::string(NameOfType(b.type))};
   }
   if (IsReducing(a.kind) && a.op != b.op) {
-    return {"reduction operations", std::string(NameOf(static_cast<ReduceOp>(a.op))),
-            std::string(NameOf(static_cast<ReduceOp>(b.op)))};
+    return {"reduction operations", std::string(Name(static_cast<ReduceOp>(a.op))),
+            std::string(Name(static_cast<ReduceOp>(b.op)))};
   }
   if (a.prescale != b.prescale || a.postscale != b.postscale) {
     const auto text = [](const Request& request) {
@@ -114,7 +113,7 @@ Status CheckAgreement(std::span<const Request* const> requests,
   const auto is_there = [](const Request* request) { return request != nullptr; };
   const auto first = std::find_if(requests.begin(), requests.end(), is_there) - requests.begin();
   const Request& one = *requests[static_cast<size_t>(first)];
-  const std::string name = fmt::format("{} '{}'", NameOf(one.kind), one.name);
+  const std::string name = fmt::format("{} '{}'", Name(one.kind), one.name);
   for (size_t i = static_cast<size_t>(first); i < requests.size(); ++i) {
     if (requests[i] == nullptr) continue;
     const Difference difference = Compare(one, *requests[i]);

@@ -20,7 +20,7 @@ constexpr size_t kMostBytes = size_t{1} << 60;
 
 Status WrongRequest(const hvdray_request& request, std::string_view what) {
   return {ErrorCode::kUsage,
-          fmt::format("{} '{}': {}", NameOf(static_cast<RequestKind>(request.kind)),
+          fmt::format("{} '{}': {}", Name(static_cast<RequestKind>(request.kind)),
                       request.name == nullptr ? "" : request.name, what)};
 }
 

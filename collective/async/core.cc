@@ -81,7 +81,7 @@ Request RequestOf(const hvdray_request& from) {
     default:
       break;
   }
-  if (request.name.empty()) request.name = fmt::format("hvdray.{}", NameOf(request.kind));
+  if (request.name.empty()) request.name = fmt::format("hvdray.{}", Name(request.kind));
   return request;
 }
 

@@ -55,7 +55,7 @@ Status Allocate(LocalOperation& local, std::vector<int64_t> shape) {
   }
   if (local.output != nullptr || bytes == 0) return {};
   return {ErrorCode::kOutOfResources,
-          fmt::format("{} '{}': no memory for a result of {} bytes", NameOf(local.request.kind),
+          fmt::format("{} '{}': no memory for a result of {} bytes", Name(local.request.kind),
                       local.request.name, bytes)};
 }
 
@@ -333,7 +333,7 @@ Status Executor::OnDevice(const Context& context) {
                          static_cast<int>(context.following)};
   if (local->run != nullptr && local->run(local->context, &call) == 0) return {};
   return {ErrorCode::kAborted, fmt::format("{} '{}' failed on the device of rank {}",
-                                           NameOf(request.kind), request.name, options_.rank)};
+                                           Name(request.kind), request.name, options_.rank)};
 }
 
 Status Executor::AddSet(const Context& context) {

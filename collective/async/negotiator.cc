@@ -203,7 +203,7 @@ void Negotiator::Refuse(int rank, const std::shared_ptr<const Entry>& entry,
   }
   operation.error =
       Status(ErrorCode::kUsage,
-             fmt::format("{} '{}': process set {} has been removed", NameOf(entry->request.kind),
+             fmt::format("{} '{}': process set {} has been removed", Name(entry->request.kind),
                          entry->request.name, entry->request.process_set));
   operation.request = std::shared_ptr<const Request>(entry, &entry->request);
   refused_.push_back(std::move(operation));

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kLongestBurst{1};
 
 }  // namespace
 
-LocalName& OperationTable::NameOf(int process_set, const std::string& name) {
+LocalName& OperationTable::Name(int process_set, const std::string& name) {
   return process_set == 0 ? names_[name] : names_[fmt::format("{}{}{}", name, '\0', process_set)];
 }
 
@@ -36,7 +36,7 @@ Result<uint32_t> OperationTable::Add(std::span<const LocalOperationPtr> operatio
   ForgetNames();
   for (size_t i = 0; i < operations.size(); ++i) {
     LocalOperation& operation = *operations[i];
-    operation.name = &NameOf(operation.request.process_set, operation.request.name);
+    operation.name = &Name(operation.request.process_set, operation.request.name);
     if (operation.name->in_flight == nullptr) {
       operation.name->in_flight = operations[i];
       continue;
@@ -83,7 +83,7 @@ OperationTable::Drained OperationTable::Drain(uint32_t round) {
 
 LocalOperation* OperationTable::Find(int process_set, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  return NameOf(process_set, name).in_flight.get();
+  return Name(process_set, name).in_flight.get();
 }
 
 void OperationTable::Finish(std::span<LocalOperation* const> operations, const Status& status) {

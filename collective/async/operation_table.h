@@ -104,7 +104,7 @@ class OperationTable {
  private:
   static constexpr size_t kMostNames = 4096;
   /// The name's place, made if need be.
-  LocalName& NameOf(int process_set, const std::string& name);
+  LocalName& Name(int process_set, const std::string& name);
   void ForgetNames();
   void Hurry(const LocalOperation& operation);
 

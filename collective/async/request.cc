@@ -63,7 +63,7 @@ bool TakeVector(std::string_view& bytes, std::vector<T>& values, size_t count) {
 
 }  // namespace
 
-std::string_view NameOf(RequestKind kind) {
+std::string_view Name(RequestKind kind) {
   switch (kind) {
     case RequestKind::kAllReduce:
       return "allreduce";
@@ -92,7 +92,7 @@ size_t SizeOfType(uint8_t type) {
 }
 
 std::string_view NameOfType(uint8_t type) {
-  return type == kBoolType ? "bool" : NameOf(static_cast<DataType>(type));
+  return type == kBoolType ? "bool" : Name(static_cast<DataType>(type));
 }
 
 size_t Request::Elements() const {

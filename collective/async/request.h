@@ -26,7 +26,7 @@ enum class RequestKind : uint8_t {
   kRemoveProcessSet,
 };
 /// "allreduce", "join", …
-std::string_view NameOf(RequestKind kind);
+std::string_view Name(RequestKind kind);
 
 /// A byte that is 0 or 1, beside the types of DataType.
 inline constexpr uint8_t kBoolType = 9;

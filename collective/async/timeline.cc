@@ -31,7 +31,7 @@ std::string Escaped(std::string_view text) {
 }
 
 std::string EventOf(RequestKind kind) {
-  std::string name(NameOf(kind));
+  std::string name(Name(kind));
   for (char& c : name) {
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   }

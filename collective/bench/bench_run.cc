@@ -70,7 +70,7 @@ class Output {
     HVDRAY_RETURN_IF_ERROR(Write("--json", settings_.json, ResultsJson(facts, rows)));
     HVDRAY_RETURN_IF_ERROR(Write("--csv", settings_.csv, ResultsCsv(facts, rows)));
     if (!settings_.has_plot) return {};
-    const std::vector<PlotSeries> series = SeriesOf(rows);
+    const std::vector<PlotSeries> series = Series(rows);
     if (settings_.svg.empty()) return Show("\n" + TerminalPlot(series));
     return Write("--plot", settings_.svg,
                  SvgPlot(series, fmt::format("busbw of {} on {}",
@@ -207,7 +207,7 @@ class Bench {
 
   Status Measure(Communicator& communicator, Output& output) {
     if (communicator.size() == 1 && settings_.has_plot) return NothingFor("--plot");
-    const size_t max_bytes = MaxBytesOf(cases_);
+    const size_t max_bytes = MaxBytes(cases_);
     HVDRAY_RETURN_IF_ERROR(CheckRoom(communicator, max_bytes));
     HVDRAY_ASSIGN_OR_RETURN(BenchRunner runner,
                             BenchRunner::Make(communicator, settings_.options, max_bytes));

@@ -90,8 +90,8 @@ std::vector<Tick> RateTicks(const Axis& axis) {
 /// The parts of a series' name, in order.
 std::vector<std::string> PartsOf(const BenchRow& row) {
   const BenchCase& what = row.what;
-  return {std::string(BenchNameOf(what.kind)), row.backend, std::string(NameOf(what.dtype)),
-          IsReduction(what.kind) ? std::string(NameOf(what.op)) : std::string(),
+  return {std::string(BenchName(what.kind)), row.backend, std::string(Name(what.dtype)),
+          IsReduction(what.kind) ? std::string(Name(what.op)) : std::string(),
           IsRooted(what.kind) ? fmt::format("root {}", what.root) : std::string()};
 }
 
@@ -117,7 +117,7 @@ constexpr std::string_view kColors[] = {"#2a7fd4", "#d9652b", "#3a9a5c", "#b455b
 
 }  // namespace
 
-std::vector<PlotSeries> SeriesOf(std::span<const BenchRow> rows) {
+std::vector<PlotSeries> Series(std::span<const BenchRow> rows) {
   std::vector<std::vector<std::string>> names;
   std::map<std::vector<std::string>, std::vector<PlotPoint>> points;
   for (const BenchRow& row : rows) {

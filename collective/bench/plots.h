@@ -24,7 +24,7 @@ struct PlotSeries {
 
 /// The rows as lines: out of place where there is such a call, else in place. Their names leave out
 /// what all rows have in common. Leaves out what is 0 (one rank).
-std::vector<PlotSeries> SeriesOf(std::span<const BenchRow> rows);
+std::vector<PlotSeries> Series(std::span<const BenchRow> rows);
 
 /// About 70 columns and 20 lines, and a line for each series; letters mark the points, '*' where
 /// several fall on one place. Empty without points.

@@ -28,7 +28,7 @@ std::string Microseconds(double value) {
 }
 
 std::string OpText(const BenchCase& what) {
-  return IsReduction(what.kind) ? std::string(NameOf(what.op)) : "none";
+  return IsReduction(what.kind) ? std::string(Name(what.op)) : "none";
 }
 
 /// As nccl-tests: -1 where there is none.
@@ -72,9 +72,8 @@ std::string WayCells(const BenchFacts& facts, const BenchRow& row,
 
 std::string Describe(const BenchRow& row, std::string_view way) {
   const BenchCase& what = row.what;
-  std::string text =
-      fmt::format("{} of {} {}", BenchNameOf(what.kind), what.count, NameOf(what.dtype));
-  if (IsReduction(what.kind)) text += fmt::format(" ({})", NameOf(what.op));
+  std::string text = fmt::format("{} of {} {}", BenchName(what.kind), what.count, Name(what.dtype));
+  if (IsReduction(what.kind)) text += fmt::format(" ({})", Name(what.op));
   if (IsRooted(what.kind)) text += fmt::format(", root {}", what.root);
   return fmt::format("{}, {}, backend {}", text, way, row.backend);
 }
@@ -100,8 +99,8 @@ void AddCsvLine(const BenchFacts& facts, const BenchRow& row, std::string_view w
   const BenchCase& what = row.what;
   csv += fmt::format(
       "{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}\n",
-      BenchNameOf(what.kind), row.backend, facts.size, facts.hosts, what.bytes, what.count,
-      NameOf(what.dtype), OpText(what), RootOf(what), way, timing->iterations, timing->mean_us,
+      BenchName(what.kind), row.backend, facts.size, facts.hosts, what.bytes, what.count,
+      Name(what.dtype), OpText(what), RootOf(what), way, timing->iterations, timing->mean_us,
       timing->p50_us, timing->p99_us, timing->algbw_gbps, timing->busbw_gbps,
       row.copy_gbps > 0 ? fmt::format("{:.2f}", 100 * timing->busbw_gbps / row.copy_gbps) : "",
       timing->wrong ? fmt::format("{}", *timing->wrong) : "");
@@ -190,7 +189,7 @@ std::string TableFacts(const BenchFacts& facts) {
 }
 
 std::string TableHead(const BenchFacts& facts, Collective kind, const std::string& backend) {
-  std::string text = fmt::format("#\n# {}, backend {}\n", BenchNameOf(kind), backend);
+  std::string text = fmt::format("#\n# {}, backend {}\n", BenchName(kind), backend);
   text += fmt::format("#{:>{}}{}{}\n", "", kCaseColumns - 1, WayHead("out-of-place", facts),
                       WayHead("in-place", facts));
   text += fmt::format("#{:>11}{:>13}{:>10}{:>9}{:>6}   {}{}\n", "size", "count", "type", "redop",
@@ -203,7 +202,7 @@ std::string TableHead(const BenchFacts& facts, Collective kind, const std::strin
 std::string TableLine(const BenchFacts& facts, const BenchRow& row) {
   const BenchCase& what = row.what;
   return fmt::format("{:>12}{:>13}{:>10}{:>9}{:>6}   {}{}\n", what.bytes, what.count,
-                     NameOf(what.dtype), OpText(what), RootOf(what),
+                     Name(what.dtype), OpText(what), RootOf(what),
                      WayCells(facts, row, row.out_of_place), WayCells(facts, row, row.in_place));
 }
 
@@ -245,12 +244,12 @@ std::string ResultsJson(const BenchFacts& facts, std::span<const BenchRow> rows)
   for (const BenchRow& row : rows) {
     const BenchCase& what = row.what;
     Json one;
-    one["collective"] = BenchNameOf(what.kind);
+    one["collective"] = BenchName(what.kind);
     one["backend"] = row.backend;
     one["bytes"] = what.bytes;
     one["count"] = what.count;
-    one["dtype"] = NameOf(what.dtype);
-    one["op"] = IsReduction(what.kind) ? Json(NameOf(what.op)) : Json(nullptr);
+    one["dtype"] = Name(what.dtype);
+    one["op"] = IsReduction(what.kind) ? Json(Name(what.op)) : Json(nullptr);
     one["root"] = IsRooted(what.kind) ? Json(what.root) : Json(nullptr);
     one["copy_gbps"] = row.copy_gbps > 0 ? Json(row.copy_gbps) : Json(nullptr);
     one["out_of_place"] = TimingJson(row, row.out_of_place);

@@ -30,7 +30,7 @@ Status Wrong(std::string_view option, const std::string& what, std::string hint 
 template <typename Enum>
 std::vector<Enum> AllOf() {
   std::vector<Enum> all;
-  for (uint8_t i = 0; NameOf(static_cast<Enum>(i)) != "?"; ++i) all.push_back(static_cast<Enum>(i));
+  for (uint8_t i = 0; Name(static_cast<Enum>(i)) != "?"; ++i) all.push_back(static_cast<Enum>(i));
   return all;
 }
 
@@ -124,7 +124,7 @@ Result<std::vector<int>> ParseRoots(std::string_view text) {
 }
 
 /// The larger buffer holds this many times `count` elements.
-size_t BlocksOf(Collective kind, int size) {
+size_t Blocks(Collective kind, int size) {
   switch (kind) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
@@ -146,7 +146,7 @@ size_t BlocksOf(Collective kind, int size) {
 /// Adds one case for each size that differs from the one before.
 void AddSizes(const std::vector<uint64_t>& sizes, BenchCase prototype, int size,
               std::vector<BenchCase>& cases) {
-  const size_t unit = SizeOf(prototype.dtype) * BlocksOf(prototype.kind, size);
+  const size_t unit = SizeOf(prototype.dtype) * Blocks(prototype.kind, size);
   size_t before = 0;
   for (const uint64_t bytes : sizes) {
     const size_t count = std::max<size_t>(bytes / unit, 1);
@@ -160,8 +160,8 @@ void AddSizes(const std::vector<uint64_t>& sizes, BenchCase prototype, int size,
 
 }  // namespace
 
-std::string_view BenchNameOf(Collective kind) {
-  return kind == Collective::kSend ? "send_recv" : NameOf(kind);
+std::string_view BenchName(Collective kind) {
+  return kind == Collective::kSend ? "send_recv" : Name(kind);
 }
 
 bool IsRooted(Collective kind) {
@@ -174,11 +174,11 @@ Result<Sweep> ParseSweep(const SweepWords& words) {
   HVDRAY_ASSIGN_OR_RETURN(sweep.sizes, ParseSizes(words));
   const std::vector<Collective> collectives(std::begin(kCollectives), std::end(kCollectives));
   HVDRAY_ASSIGN_OR_RETURN(sweep.collectives,
-                          ParseNames("--collective", words.collectives, collectives, &BenchNameOf));
+                          ParseNames("--collective", words.collectives, collectives, &BenchName));
   HVDRAY_ASSIGN_OR_RETURN(sweep.dtypes, ParseNames("--datatype", words.dtypes, AllOf<DataType>(),
-                                                   [](DataType dtype) { return NameOf(dtype); }));
+                                                   [](DataType dtype) { return Name(dtype); }));
   HVDRAY_ASSIGN_OR_RETURN(sweep.ops, ParseNames("--op", words.ops, AllOf<ReduceOp>(),
-                                                [](ReduceOp op) { return NameOf(op); }));
+                                                [](ReduceOp op) { return Name(op); }));
   HVDRAY_ASSIGN_OR_RETURN(sweep.roots, ParseRoots(words.roots));
   return sweep;
 }
@@ -218,7 +218,7 @@ Result<std::vector<BenchCase>> CasesOf(const Sweep& sweep, int size) {
   return cases;
 }
 
-size_t MaxBytesOf(const std::vector<BenchCase>& cases) {
+size_t MaxBytes(const std::vector<BenchCase>& cases) {
   size_t most = 0;
   for (const BenchCase& one : cases) most = std::max(most, one.bytes);
   return most;

@@ -47,7 +47,7 @@ struct BenchCase {
 };
 
 /// "all_reduce", …, "send_recv".
-std::string_view BenchNameOf(Collective kind);
+std::string_view BenchName(Collective kind);
 /// Has a root; send_recv has none.
 bool IsRooted(Collective kind);
 
@@ -61,7 +61,7 @@ Result<Sweep> ParseSweep(const SweepWords& words);
 Result<std::vector<BenchCase>> CasesOf(const Sweep& sweep, int size);
 
 /// Of the largest case.
-size_t MaxBytesOf(const std::vector<BenchCase>& cases);
+size_t MaxBytes(const std::vector<BenchCase>& cases);
 
 /// "512", "1 KiB", "1.5 GiB".
 std::string SizeText(uint64_t bytes);

@@ -64,7 +64,7 @@ Split SplitDigits(const Dataset& all) {
   return split;
 }
 
-Dataset ShardOf(const Dataset& all, int rank, int size) {
+Dataset Shard(const Dataset& all, int rank, int size) {
   Dataset shard;
   for (size_t i = static_cast<size_t>(rank); i < all.size(); i += static_cast<size_t>(size)) {
     Append(all, i, shard);

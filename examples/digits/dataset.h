@@ -37,7 +37,7 @@ Result<Dataset> ParseDigits(std::string_view text, const std::string& name);
 Split SplitDigits(const Dataset& all);
 
 /// The images of `rank`: every `size`-th one of `all`. Shards differ by at most one image.
-Dataset ShardOf(const Dataset& all, int rank, int size);
+Dataset Shard(const Dataset& all, int rank, int size);
 
 }  // namespace hvdray::digits
 

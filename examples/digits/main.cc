@@ -100,7 +100,7 @@ Result<double> TrainEpoch(Communicator& communicator, const Settings& settings,
 }
 
 Result<double> TestAccuracy(Communicator& communicator, const Dataset& test, const Model& model) {
-  const Dataset mine = ShardOf(test, communicator.rank(), communicator.size());
+  const Dataset mine = Shard(test, communicator.rank(), communicator.size());
   int64_t counts[2] = {0, static_cast<int64_t>(mine.size())};
   for (size_t i = 0; i < mine.size(); ++i) {
     if (model.Predict(mine.image(i)) == mine.labels[i]) ++counts[0];
@@ -120,7 +120,7 @@ Status Train(const Settings& settings) {
   HVDRAY_ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(options));
   const int rank = communicator->rank();
   const int size = communicator->size();
-  const Dataset shard = ShardOf(split.train, rank, size);
+  const Dataset shard = Shard(split.train, rank, size);
   Print(fmt::format("rank {} of {}: {} of {} training images", rank, size, shard.size(),
                     split.train.size()));
 

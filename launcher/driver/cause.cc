@@ -27,10 +27,10 @@ std::string Hosts(std::span<const std::string> hosts) {
 ErrorCode CodeOf(const wire::ExitStatus& status) {
   if (status.stage == wire::ExecStage::kNone) return ErrorCode::kWorkerFailed;
   if (status.stage != wire::ExecStage::kExec) return ErrorCode::kWorkerStartFailed;
-  return ExitCodeOf(status) == 127 ? ErrorCode::kCommandNotFound : ErrorCode::kCommandNotExecutable;
+  return ExitCode(status) == 127 ? ErrorCode::kCommandNotFound : ErrorCode::kCommandNotExecutable;
 }
 
-std::string HintOf(const wire::ExitStatus& status) {
+std::string Hint(const wire::ExitStatus& status) {
   if (status.stage != wire::ExecStage::kDirectory) return {};
   // The agent's errno for a directory that other users can fill.
   if (status.error == EPERM) {
@@ -147,7 +147,7 @@ bool IsStricter(CauseKind next, CauseKind now) {
           next == CauseKind::kTimeout || next == CauseKind::kStopTimeout);
 }
 
-Verdict VerdictOf(const Cause& cause, TimePoint started, TimePoint ended) {
+Verdict ToVerdict(const Cause& cause, TimePoint started, TimePoint ended) {
   return {.exit_code = cause.exit_code,
           .origin = cause.origin,
           .error = cause.error,
@@ -182,15 +182,15 @@ Cause SuccessCause() { return {.kind = CauseKind::kSuccess}; }
 
 Cause WorkerFailedCause(const WorkerRecord& worker, uint32_t restarts) {
   const wire::ExitStatus& status = worker.status.value();
-  std::string text = fmt::format("{} {}", NameOf(worker), DescribeFailure(worker));
+  std::string text = fmt::format("{} {}", Name(worker), DescribeFailure(worker));
   if (restarts > 0) {
     text += fmt::format(" (after {} {})", restarts, restarts == 1 ? "restart" : "restarts");
   }
   const bool has_run = status.stage == wire::ExecStage::kNone;
   return {.kind = CauseKind::kWorkerFailed,
-          .exit_code = ExitCodeOf(worker),
+          .exit_code = ExitCode(worker),
           .origin = has_run ? ExitOrigin::kWorker : ExitOrigin::kHvdray,
-          .error = {CodeOf(status), std::move(text), HintOf(status)}};
+          .error = {CodeOf(status), std::move(text), Hint(status)}};
 }
 
 Cause HostLostCause(Status error) {
@@ -273,14 +273,14 @@ Cause PartialSuccessCause(const WorkerRecord& winner, const std::optional<Worker
     Cause cause = WorkerFailedCause(*failed, 0);
     cause.kind = CauseKind::kPartialSuccess;
     cause.error = {cause.error.code(),
-                   fmt::format("{}, while {} succeeded", cause.error.message(), NameOf(winner)),
+                   fmt::format("{}, while {} succeeded", cause.error.message(), Name(winner)),
                    "with --success any, one success is enough"};
     return cause;
   }
   return {.kind = CauseKind::kPartialSuccess,
           .exit_code = kNobodyToBlame,
           .error = {ErrorCode::kPartialSuccess,
-                    fmt::format("{} succeeded while {} other{} had not", NameOf(winner), unfinished,
+                    fmt::format("{} succeeded while {} other{} had not", Name(winner), unfinished,
                                 unfinished == 1 ? "" : "s"),
                     "workers must end together; with --success any, one success is enough"}};
 }
@@ -358,7 +358,7 @@ Cause UnreportedCause(Status error) {
   return {.kind = CauseKind::kStopTimeout, .exit_code = kHvdrayFailed, .error = std::move(error)};
 }
 
-std::string NameOf(const WorkerRecord& worker) {
+std::string Name(const WorkerRecord& worker) {
   return fmt::format("rank {} on host {}", worker.rank, worker.host);
 }
 

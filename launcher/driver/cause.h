@@ -52,7 +52,7 @@ struct Cause {
 bool IsStricter(CauseKind next, CauseKind now);
 
 /// What becomes of a session without workers that ends for that cause.
-Verdict VerdictOf(const Cause& cause, TimePoint started, TimePoint ended);
+Verdict ToVerdict(const Cause& cause, TimePoint started, TimePoint ended);
 
 /// A job's way to its end, the same for every driver.
 struct Ending {
@@ -123,7 +123,7 @@ Cause DiscoveryCause(const Status& why);
 Cause UnreportedCause(Status error);
 
 /// "rank 3 on host b".
-std::string NameOf(const WorkerRecord& worker);
+std::string Name(const WorkerRecord& worker);
 
 // Faults after the driver is done, while the last output is still being written: they turn success
 // into failure, and never hide an earlier failure. Pure.

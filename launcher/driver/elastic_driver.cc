@@ -262,7 +262,7 @@ void ElasticDriver::ExpireProcesses() {
       GiveUp(process->host(),
              {ErrorCode::kDeadlineExceeded, "it did not report that its workers ended"});
     } else if (process->role == WorkerRoster::Role::kNewcomer && !process->has_arrived) {
-      Say(fmt::format("{} did not join within {}", NameOf(process->record),
+      Say(fmt::format("{} did not join within {}", Name(process->record),
                       ShowDuration(policy_.elastic_timeout)));
       StopWorkers(std::vector{worker}, Duration::zero());
       NewcomerDied(worker);
@@ -457,7 +457,7 @@ void ElasticDriver::Regroup() {
   if (!has_state(approach_.target)) return EndBy(NoCommonHostCause());
   if (!is_possible) next_.Prepare(approach_.target, registry_);
   if (IsNextMet()) return Publish(next_.plan());
-  const std::optional<HostPlan> survivors = SurvivorsOf(approach_.target, roster_);
+  const std::optional<HostPlan> survivors = Survivors(approach_.target, roster_);
   const bool can_go_on = survivors && SizeOf(*survivors) >= policy_.min_np;
   if (policy_.join == JoinMode::kWarm && can_go_on) return Publish(*survivors);
   StartMissingWorkers();
@@ -657,7 +657,7 @@ void ElasticDriver::MemberFailed(WorkerId worker) {
   const bool is_victim = is_abort && (was_broken || round_.barrier.is_connecting());
   round_.blame.NoteFailed(roster_, worker, was_broken, round_.fell_apart);
   log_.NoteLeaving(registry_.name(host),
-                   fmt::format("{} {}{}", NameOf(record), Describe(*record.status),
+                   fmt::format("{} {}{}", Name(record), Describe(*record.status),
                                round_.fell_apart && !is_abort ? kWhileConnecting : ""));
   log_.NoteStandstill(now_);
   // The first member to end need not be the first to fail.
@@ -703,10 +703,10 @@ void ElasticDriver::NewcomerDied(WorkerId worker) {
   approach_.is_dirty = true;
   if (IsAnnounced(host)) return;
   if (tries <= policy_.join_retries) {
-    Say(fmt::format("{} {} before it joined; restarting it", NameOf(process.record), what));
+    Say(fmt::format("{} {} before it joined; restarting it", Name(process.record), what));
     return;
   }
-  Say(fmt::format("{} {} before it joined; excluding host {}", NameOf(process.record), what,
+  Say(fmt::format("{} {} before it joined; excluding host {}", Name(process.record), what,
                   registry_.name(host)));
   next_.DropPlan();
   int members = 0;
@@ -809,7 +809,7 @@ void ElasticDriver::StopStragglers() {
     for (const WorkerId worker : roster_.LivingOn(share.host)) {
       if (!GoesOn(roster_, worker) || roster_.Of(worker).is_parked) continue;
       log_.NoteLeaving(registry_.name(share.host),
-                       fmt::format("{} did not arrive within {}", NameOf(roster_.Of(worker).record),
+                       fmt::format("{} did not arrive within {}", Name(roster_.Of(worker).record),
                                    ShowDuration(policy_.straggler_timeout)));
       NoteBroken();
       if (!IsAnnounced(share.host)) {
@@ -883,7 +883,7 @@ bool ElasticDriver::Rejoin(WorkerId dead) {
                         Holds({{place.host_index, place.local_rank + 1}}, registry_);
   if (!is_there) return false;
   if (next_.CountTry(place.host_index, place.local_rank) > policy_.join_retries) return false;
-  Say(fmt::format("{} {} before all workers had arrived; restarting it", NameOf(process.record),
+  Say(fmt::format("{} {} before all workers had arrived; restarting it", Name(process.record),
                   Describe(status)));
   const WorkerId worker = roster_.Add(place, generation_, WorkerRoster::Role::kMember, now_);
   round_.members[static_cast<size_t>(place.rank)] = worker;
@@ -941,7 +941,7 @@ void ElasticDriver::ExpireBarrier() {
     if (process == nullptr || process->has_met || process->is_told_to_end) continue;
     late.push_back(worker);
     const std::string what =
-        fmt::format("{} did not reach hvd.init() within {}", NameOf(process->record),
+        fmt::format("{} did not reach hvd.init() within {}", Name(process->record),
                     ShowDuration(policy_.elastic_timeout));
     log_.NoteLeaving(registry_.name(process->host()), what);
     Say(what);
@@ -958,7 +958,7 @@ void ElasticDriver::EndByDone() {
   if (round_.done == size) return EndBy(SuccessCause());
   const WorkerRecord& winner = roster_.Of(round_.first_done).record;
   if (policy_.success == SuccessRule::kAny) {
-    Say(fmt::format("{} succeeded, and so does the job; {} of {} workers had not", NameOf(winner),
+    Say(fmt::format("{} succeeded, and so does the job; {} of {} workers had not", Name(winner),
                     size - round_.done, size));
     return EndBy(SuccessCause());
   }
@@ -1010,7 +1010,7 @@ void ElasticDriver::AdvanceGang() {
         return EndBy(LossCause(failed, "", restarts_));
       }
       ++restarts_;
-      told_failure_ = fmt::format("{} {}", NameOf(*failed), Describe(*failed->status));
+      told_failure_ = fmt::format("{} {}", Name(*failed), Describe(*failed->status));
       Say(fmt::format("restart {} of {}: {}", restarts_, policy_.max_restarts, told_failure_));
     } else {
       Retarget();

@@ -42,7 +42,7 @@ HostPlan PlanOf(const HostRegistry& hosts, const WorkerRoster& roster, std::opti
   return plan;
 }
 
-std::optional<HostPlan> SurvivorsOf(const HostPlan& plan, const WorkerRoster& roster) {
+std::optional<HostPlan> Survivors(const HostPlan& plan, const WorkerRoster& roster) {
   HostPlan survivors;
   for (const HostShare& share : plan) {
     int last = -1;

@@ -36,7 +36,7 @@ HostPlan PlanOf(const HostRegistry& hosts, const WorkerRoster& roster, std::opti
 
 /// The part of `plan` whose slots have members that wait for a rank. nullopt: a host's slots would
 /// have a gap, or no member waits.
-std::optional<HostPlan> SurvivorsOf(const HostPlan& plan, const WorkerRoster& roster);
+std::optional<HostPlan> Survivors(const HostPlan& plan, const WorkerRoster& roster);
 
 /// True if all hosts of `plan` are available, ready, and still have that many slots.
 bool Holds(const HostPlan& plan, const HostRegistry& hosts);

@@ -277,7 +277,7 @@ std::string EncodeHeader(const RecordHeader& header) {
 }
 
 std::string EncodeEvent(const ElasticEvent& event, Duration at) {
-  return std::visit([&](const auto& e) { return EncodeLine(NameOf(event), at, e); }, event);
+  return std::visit([&](const auto& e) { return EncodeLine(Name(event), at, e); }, event);
 }
 
 std::string EncodeEnd(const RecordedEnd& end) { return EncodeLine(kEnd, end.at, end); }
@@ -339,6 +339,6 @@ Result<RecordLine> RecordDecoder::Next(ByteView line) {
   return RecordLine(std::move(recorded));
 }
 
-std::string_view NameOf(const ElasticEvent& event) { return kEvents[event.index()]; }
+std::string_view Name(const ElasticEvent& event) { return kEvents[event.index()]; }
 
 }  // namespace hvdray

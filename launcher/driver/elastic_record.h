@@ -84,7 +84,7 @@ class RecordDecoder {
 };
 
 /// The fact's name in recordings, such as "host_ready".
-std::string_view NameOf(const ElasticEvent& event);
+std::string_view Name(const ElasticEvent& event);
 
 }  // namespace hvdray
 

@@ -260,7 +260,7 @@ void GangDriver::Restart() {
   ++restarts_;
   SayKilled(Records());
   const WorkerRecord& failed = RecordOf(failed_rank_);
-  Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, NameOf(failed),
+  Say(fmt::format("restart {} of {}: {} {}", restarts_, policy_.max_restarts, Name(failed),
                   DescribeFailure(failed)));
   earlier_failure_ = failed;
   ending_.cause = {};
@@ -311,7 +311,7 @@ std::vector<HostLoss> GangDriver::Losses() const {
   // Once workers run, later losses may be consequences of the first.
   if (HasWorkers()) {
     losses.resize(1);
-  } else if (std::vector<std::string> silent = NamesOf(IsAwaited); !silent.empty()) {
+  } else if (std::vector<std::string> silent = Names(IsAwaited); !silent.empty()) {
     losses.push_back(SilentHosts(std::move(silent)));
   }
   return losses;
@@ -323,7 +323,7 @@ void GangDriver::ExpireState() {
       if (ending_.cause.kind == CauseKind::kHostLost) {
         Finish();
       } else {
-        EndBy(StartTimeoutCause(NamesOf(IsAwaited), "become ready", policy_.start_timeout));
+        EndBy(StartTimeoutCause(Names(IsAwaited), "become ready", policy_.start_timeout));
       }
       break;
     case GangState::kStarting:
@@ -340,7 +340,7 @@ void GangDriver::ExpireState() {
 }
 
 void GangDriver::GiveUpHosts() {
-  Cause cause = GiveUpCause(NamesOf(IsUnstopped));
+  Cause cause = GiveUpCause(Names(IsUnstopped));
   for (const auto& [index, host] : hosts_) {
     if (!host.is_stopped) Lose(index, cause.error);
   }
@@ -379,7 +379,7 @@ bool GangDriver::IsAny(bool (*is_wanted)(const Host&)) const {
                      [&](const auto& entry) { return is_wanted(entry.second); });
 }
 
-std::vector<std::string> GangDriver::NamesOf(bool (*is_wanted)(const Host&)) const {
+std::vector<std::string> GangDriver::Names(bool (*is_wanted)(const Host&)) const {
   std::vector<std::string> names;
   for (const auto& [index, host] : hosts_) {
     if (is_wanted(host)) names.push_back(host.name);

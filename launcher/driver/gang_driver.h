@@ -123,7 +123,7 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   bool Lose(int host, const Status& why);
   bool IsAny(bool (*is_wanted)(const Host&)) const;
   /// Hosts for which `is_wanted` holds, by name, in host order.
-  std::vector<std::string> NamesOf(bool (*is_wanted)(const Host&)) const;
+  std::vector<std::string> Names(bool (*is_wanted)(const Host&)) const;
   std::vector<std::string> NamesOfStarting() const;
 
   const GangPolicy policy_;

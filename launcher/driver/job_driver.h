@@ -124,7 +124,7 @@ class JobDriver {
     HVDRAY_CHECK(CanFollow(from, to));
     state_deadline_.reset();
     if (on_change_) {
-      on_change_({.when = now_, .generation = generation_, .from = NameOf(from), .to = NameOf(to)});
+      on_change_({.when = now_, .generation = generation_, .from = Name(from), .to = Name(to)});
     }
   }
 

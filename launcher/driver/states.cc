@@ -30,7 +30,7 @@ bool CanFollow(GangState from, GangState to) {
   return false;
 }
 
-std::string_view NameOf(GangState state) {
+std::string_view Name(GangState state) {
   switch (state) {
     case GangState::kConnecting:
       return "connecting";
@@ -68,7 +68,7 @@ bool CanFollow(WorkerState from, WorkerState to) {
   return false;
 }
 
-std::string_view NameOf(WorkerState state) {
+std::string_view Name(WorkerState state) {
   switch (state) {
     case WorkerState::kPending:
       return "pending";
@@ -138,7 +138,7 @@ bool CanFollow(ElasticState from, ElasticState to) {
                      [&](const ElasticTransition& t) { return t.from == from && t.to == to; });
 }
 
-std::string_view NameOf(ElasticState state) {
+std::string_view Name(ElasticState state) {
   switch (state) {
     case S::kGathering:
       return "gathering";
@@ -178,12 +178,12 @@ std::string LabelOf(std::string_view why) {
 
 std::string ElasticChart() {
   std::string chart = "```mermaid\nstateDiagram-v2\n";
-  chart += fmt::format("    [*] --> {}\n", NameOf(ElasticState::kGathering));
+  chart += fmt::format("    [*] --> {}\n", Name(ElasticState::kGathering));
   for (const ElasticTransition& arrow : ElasticTransitions()) {
-    chart += fmt::format("    {} --> {}: {}\n", NameOf(arrow.from), NameOf(arrow.to),
-                         LabelOf(arrow.why));
+    chart +=
+        fmt::format("    {} --> {}: {}\n", Name(arrow.from), Name(arrow.to), LabelOf(arrow.why));
   }
-  chart += fmt::format("    {} --> [*]\n```\n", NameOf(ElasticState::kFinished));
+  chart += fmt::format("    {} --> [*]\n```\n", Name(ElasticState::kFinished));
   return chart;
 }
 

@@ -27,7 +27,7 @@ constexpr bool IsTerminal(GangState s) { return s == GangState::kFinished; }
 /// True if the transition is valid; no state follows itself.
 bool CanFollow(GangState from, GangState to);
 /// The name in logs, events and traces.
-std::string_view NameOf(GangState state);
+std::string_view Name(GangState state);
 
 enum class WorkerState : uint8_t {
   kPending,   ///< No generation sent yet.
@@ -40,7 +40,7 @@ enum class WorkerState : uint8_t {
 };
 constexpr bool IsTerminal(WorkerState s) { return s >= WorkerState::kExited; }
 bool CanFollow(WorkerState from, WorkerState to);
-std::string_view NameOf(WorkerState state);
+std::string_view Name(WorkerState state);
 
 /// One process of a roster, numbered from 0 in start order. Never reused; its rank may change from
 /// generation to generation.
@@ -88,7 +88,7 @@ std::span<const ElasticTransition> ElasticTransitions();
 /// True if ElasticTransitions() has that arrow.
 bool CanFollow(ElasticState from, ElasticState to);
 /// The name in logs, events and traces.
-std::string_view NameOf(ElasticState state);
+std::string_view Name(ElasticState state);
 
 /// Marker lines around the chart in a page; WithElasticChart() keeps them.
 inline constexpr std::string_view kChartBegin =

@@ -58,7 +58,7 @@ bool WasStoppedAfterError(const WorkerRecord& worker) {
 
 }  // namespace
 
-int ExitCodeOf(const wire::ExitStatus& status) {
+int ExitCode(const wire::ExitStatus& status) {
   if (status.stage == wire::ExecStage::kExec) return status.error == ENOENT ? 127 : 126;
   if (status.stage != wire::ExecStage::kNone) return kHvdrayFailed;
   // An agent can send any number; none may turn a failure into 0, as 256 would.
@@ -68,8 +68,8 @@ int ExitCodeOf(const wire::ExitStatus& status) {
   return status.exit_code >= 0 && status.exit_code < 256 ? status.exit_code : 255;
 }
 
-int ExitCodeOf(const WorkerRecord& worker) {
-  return WasStoppedAfterError(worker) ? 1 : ExitCodeOf(worker.status.value());
+int ExitCode(const WorkerRecord& worker) {
+  return WasStoppedAfterError(worker) ? 1 : ExitCode(worker.status.value());
 }
 
 std::string DescribeFailure(const WorkerRecord& worker) {

@@ -69,11 +69,11 @@ struct Verdict {
 /// 128+n for a signal; 127 if the command was not found, 126 if it could not be executed, 125 if
 /// the worker failed before that (fork, directory, limits); else the worker's code. Stage kExec
 /// with ELIBACC: the file exists, its interpreter does not (execve returns ENOENT for both).
-int ExitCodeOf(const wire::ExitStatus& status);
+int ExitCode(const wire::ExitStatus& status);
 
 /// The same for the first failure. A worker stopped during its own shutdown, after its error,
 /// counts as exit code 1, Python's code for an uncaught exception.
-int ExitCodeOf(const WorkerRecord& worker);
+int ExitCode(const WorkerRecord& worker);
 
 /// A verb phrase for messages: "exited with code 7", "was killed by SIGSEGV (signal 11), core
 /// dumped", "ran out of memory (killed by the kernel)", "could not be executed: No such file or

@@ -194,8 +194,8 @@ void WorkerRoster::Enter(WorkerId worker, WorkerState to, TimePoint now) {
     on_change_({.when = now,
                 .generation = process.record.generation,
                 .rank = process.record.rank,
-                .from = NameOf(from),
-                .to = NameOf(to)});
+                .from = Name(from),
+                .to = Name(to)});
   }
 }
 

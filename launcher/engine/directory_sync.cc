@@ -37,7 +37,7 @@ Status Changed(std::string_view how, CopySource source) {
 }
 
 // Converts an agent's problem.
-Status StatusOf(const wire::DirectoryProblem& problem, CopySource source) {
+Status ToStatus(const wire::DirectoryProblem& problem, CopySource source) {
   const std::string_view elsewhere =
       source == CopySource::kSync ? ": DIR:TARGET" : " in file_mounts";
   const std::string what =
@@ -200,7 +200,7 @@ void DirectorySync::OnTaken(int index, const wire::FileTaken& taken) {
 }
 
 void DirectorySync::OnProblem(int index, const wire::DirectoryProblem& problem) {
-  if (Host* host = Find(index)) Fail(*host, StatusOf(problem, source_));
+  if (Host* host = Find(index)) Fail(*host, ToStatus(problem, source_));
 }
 
 void DirectorySync::Pump(Host& host) {

@@ -5,7 +5,7 @@
 
 namespace hvdray {
 
-GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {
+GangPolicy ToGangPolicy(const JobSpec& spec, const PlanPlace& place) {
   GangPolicy policy;
   policy.start_timeout = *spec.start_timeout;
   if (!spec.preload->empty()) policy.preload_limit = *spec.start_timeout;
@@ -17,7 +17,7 @@ GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place) {
   return policy;
 }
 
-ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began) {
+ElasticPolicy ToElasticPolicy(const JobSpec& spec, std::chrono::system_clock::time_point began) {
   ElasticPolicy policy;
   policy.mode = *spec.elastic_mode;
   policy.np = *spec.np;

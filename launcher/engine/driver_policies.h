@@ -13,11 +13,11 @@
 namespace hvdray {
 
 /// For a fixed job; see PlanPlace for jobs inside a cluster.
-GangPolicy GangPolicyOf(const JobSpec& spec, const PlanPlace& place = {});
+GangPolicy ToGangPolicy(const JobSpec& spec, const PlanPlace& place = {});
 
 /// `spec`: of an elastic job. Options that are not set take the policy's defaults. `began`: start
 /// of the job. The caller checks the result by CheckElasticPolicy().
-ElasticPolicy ElasticPolicyOf(const JobSpec& spec, std::chrono::system_clock::time_point began);
+ElasticPolicy ToElasticPolicy(const JobSpec& spec, std::chrono::system_clock::time_point began);
 
 }  // namespace hvdray
 

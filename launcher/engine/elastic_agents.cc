@@ -19,8 +19,8 @@ constexpr Duration kReleaseLimit = std::chrono::seconds(5);
 // Copies precede a host's first generation, whichever that will be.
 constexpr Generation kCopyGeneration = 1;
 
-wire::Welcome ElasticWelcomeOf(const LaunchPlan& plan) {
-  wire::Welcome welcome = WelcomeOf(plan);
+wire::Welcome ElasticWelcome(const LaunchPlan& plan) {
+  wire::Welcome welcome = ToWelcome(plan);
   welcome.is_elastic = true;
   return welcome;
 }
@@ -33,7 +33,7 @@ ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& rea
       reach_(reach),
       plan_(plan),
       owner_(owner),
-      agents_(loop, transport, {}, plan.build, ElasticWelcomeOf(plan), *this),
+      agents_(loop, transport, {}, plan.build, ElasticWelcome(plan), *this),
       nics_(*plan.spec.network_interfaces, /*is_fixed=*/false),
       objects_(ObjectFeed::Hosts::kElastic,
                {.send =

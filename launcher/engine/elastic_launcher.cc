@@ -41,7 +41,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
       : JobLauncher(loop, trace, std::move(plan), "worker"),
         source_(*reach.source),
         told_(reach.told),
-        policy_(ElasticPolicyOf(plan_.spec, plan_.began_wall)),
+        policy_(ToElasticPolicy(plan_.spec, plan_.began_wall)),
         agents_(loop, reach.transport, *reach.hosts, plan_, *this),
         kv_(agents_.agents(), HoldOf(policy_), MakeKvHandlers()) {}
 
@@ -424,7 +424,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
 
   void OnExited(const wire::WorkerExited& exited) {
     const WorkerRecord& record = RecordOf(exited.rank);
-    Log(LogLevel::kInfo, "launcher", "{} {}", NameOf(record), Describe(exited.status));
+    Log(LogLevel::kInfo, "launcher", "{} {}", Name(record), Describe(exited.status));
     StopStdinOf(exited.rank);
     channels_.Drop(exited.rank);
     const auto living = living_.find(exited.rank);
@@ -464,7 +464,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
       OnWarmed(entry.slots.host, *warmed);
     } else {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
-          wire::NameOf(wire::TypeOf(message.body)), entry.slots.host);
+          wire::Name(wire::TypeOf(message.body)), entry.slots.host);
     }
   }
 

@@ -41,7 +41,7 @@ class FixedLauncher final : public JobLauncher,
  public:
   FixedLauncher(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan)
       : JobLauncher(loop, trace, std::move(plan), "rank"),
-        agents_(loop, transport, NamesOf(plan_.hosts), plan_.build, WelcomeOf(plan_), *this),
+        agents_(loop, transport, Names(plan_.hosts), plan_.build, ToWelcome(plan_), *this),
         kv_(agents_),
         start_(loop, trace, plan_, hosts_, *this),
         objects_(ObjectFeed::Hosts::kFixed, MakeObjectHandlers()) {
@@ -57,7 +57,7 @@ class FixedLauncher final : public JobLauncher,
   Status Open(std::optional<ServeOptions> serve) override {
     HVDRAY_RETURN_IF_ERROR(OpenClient(std::move(serve)));
     if (client_->is_one_gang()) {
-      gang_ = std::make_unique<Gang>(*this, GangPolicyOf(plan_.spec, plan_.place), plan_.ranks,
+      gang_ = std::make_unique<Gang>(*this, ToGangPolicy(plan_.spec, plan_.place), plan_.ranks,
                                      plan_.place.start_clock.value_or(plan_.began));
     }
     JobConsole::Handlers handlers = HandlersFeeding(*this);
@@ -95,8 +95,7 @@ class FixedLauncher final : public JobLauncher,
   KvBridge& kv() override { return kv_; }
 
   void Start() override {
-    Log(LogLevel::kInfo, "launcher", "starting agents on {}",
-        CompressHostList(NamesOf(plan_.hosts)));
+    Log(LogLevel::kInfo, "launcher", "starting agents on {}", CompressHostList(Names(plan_.hosts)));
     OnIdle();
     agents_.StartAll();
     if (gang_) gang_->loop.Start();
@@ -299,7 +298,7 @@ class FixedLauncher final : public JobLauncher,
   void BeginGang() {
     pending_start_ = false;
     start_timer_.Cancel();
-    GangPolicy policy = GangPolicyOf(plan_.spec, plan_.place);
+    GangPolicy policy = ToGangPolicy(plan_.spec, plan_.place);
     policy.last_generation = generation_;
     is_sigint_first_ = false;
     earlier_failures_.clear();
@@ -369,7 +368,7 @@ class FixedLauncher final : public JobLauncher,
 
   void OnMayStart() override {
     Log(LogLevel::kInfo, "launcher", "starting ranks 0 to {} on {} (generation {})",
-        started_.ranks.size() - 1, CompressHostList(NamesOf(plan_.hosts)), generation_);
+        started_.ranks.size() - 1, CompressHostList(Names(plan_.hosts)), generation_);
     const std::vector<RankInfo> ranks = RanksForWorkers(plan_, started_.ranks);
     effect::StartWorkers start{.generation = generation_,
                                .workers = {},
@@ -461,7 +460,7 @@ class FixedLauncher final : public JobLauncher,
       OnWarmedHost(host, generation, *warmed);
     } else if (!start_.OnMessage(host, message)) {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
-          wire::NameOf(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
+          wire::Name(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
     }
   }
 

@@ -90,7 +90,7 @@ int MostWorkers(const JobSpec& spec, const JobHost& host) {
 
 }  // namespace
 
-wire::Welcome WelcomeOf(const LaunchPlan& plan) {
+wire::Welcome ToWelcome(const LaunchPlan& plan) {
   wire::Welcome welcome;
   welcome.job_id = plan.job_id;
   welcome.heartbeat_timeout_ms = Milliseconds(*plan.spec.heartbeat_timeout);

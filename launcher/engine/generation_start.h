@@ -18,7 +18,7 @@
 namespace hvdray {
 
 /// Of a fixed job. AgentSet fills in the host's name.
-wire::Welcome WelcomeOf(const LaunchPlan& plan);
+wire::Welcome ToWelcome(const LaunchPlan& plan);
 
 /// `ranks` with the host names that workers see: plan.place.worker_host_names.
 std::vector<RankInfo> RanksForWorkers(const LaunchPlan& plan, std::vector<RankInfo> ranks);

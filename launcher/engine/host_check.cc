@@ -29,7 +29,7 @@ uint64_t WallNs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-std::vector<std::string> NamesOf(const LaunchPlan& plan) {
+std::vector<std::string> Names(const LaunchPlan& plan) {
   std::vector<std::string> names;
   for (const HostSlots& host : plan.hosts) names.push_back(host.host);
   return names;
@@ -92,7 +92,7 @@ HostCheck::HostCheck(Loop& loop, Transport& transport, LaunchPlan plan, CheckLim
       wishes_(std::move(wishes)),
       facts_(FactsOf(plan_)),
       rows_(plan_.hosts.size()),
-      agents_(loop, transport, NamesOf(plan_), plan_.build, WelcomeOf(plan_), *this) {}
+      agents_(loop, transport, Names(plan_), plan_.build, ToWelcome(plan_), *this) {}
 
 HostCheck::Outcome HostCheck::Run() {
   const UserSignals signals(loop_, MakeSignalHandlers());

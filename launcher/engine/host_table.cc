@@ -6,7 +6,7 @@
 namespace hvdray {
 namespace {
 
-ElasticNicHost NicHostOf(const JobHost& host) {
+ElasticNicHost NicHost(const JobHost& host) {
   return {host.slots.host, host.facts.interfaces, host.is_elsewhere, host.nic};
 }
 
@@ -73,9 +73,9 @@ void HostTable::NoteCopy(int host, const SyncStats& stats, std::span<const std::
 Status HostTable::CheckNic(const ElasticNics& nics, int host) {
   std::vector<ElasticNicHost> present;
   for (int other = 0; other < size(); ++other) {
-    if (other != host && At(other).is_ready) present.push_back(NicHostOf(At(other)));
+    if (other != host && At(other).is_ready) present.push_back(NicHost(At(other)));
   }
-  return nics.Check(present, NicHostOf(At(host)));
+  return nics.Check(present, NicHost(At(host)));
 }
 
 Status HostTable::ChooseNics(const ElasticNics& nics) {
@@ -83,7 +83,7 @@ Status HostTable::ChooseNics(const ElasticNics& nics) {
   std::vector<JobHost*> entries;
   for (JobHost& host : hosts_) {
     if (!host.is_ready) continue;
-    ready.push_back(NicHostOf(host));
+    ready.push_back(NicHost(host));
     entries.push_back(&host);
   }
   HVDRAY_RETURN_IF_ERROR(nics.Choose(ready));

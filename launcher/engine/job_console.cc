@@ -55,7 +55,7 @@ Result<std::unique_ptr<JobConsole>> JobConsole::Open(Loop& loop, Trace& trace, c
   output.on_consumed = console->handlers_.on_consumed;
   output.on_reader_gone = console->handlers_.on_reader_gone;
   output.on_damaged = console->handlers_.on_damaged;
-  JobOutputOptions options = OutputOptionsOf(spec);
+  JobOutputOptions options = OutputOptions(spec);
   options.record_fd = record_fd;
   HVDRAY_ASSIGN_OR_RETURN(console->output_, JobOutput::Open(loop, std::move(options), output));
   if (const auto foreign_directories = console->output_->ForeignDirectories();
@@ -187,7 +187,7 @@ void JobConsole::Print(std::span<const std::string> lines) {
   loop_.Run();
 }
 
-std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts) {
+std::vector<std::string> Names(const std::vector<HostSlots>& hosts) {
   std::vector<std::string> names;
   names.reserve(hosts.size());
   for (const HostSlots& host : hosts) names.push_back(host.host);
@@ -211,7 +211,7 @@ Status CheckReportPaths(const JobSpec& spec) {
   return {};
 }
 
-JobOutputOptions OutputOptionsOf(const JobSpec& spec) {
+JobOutputOptions OutputOptions(const JobSpec& spec) {
   JobOutputOptions options;
   options.tag = *spec.tag_output;
   options.is_timestamped = *spec.is_timestamped;
@@ -221,7 +221,7 @@ JobOutputOptions OutputOptionsOf(const JobSpec& spec) {
   return options;
 }
 
-EventLogOptions EventOptionsOf(const LaunchPlan& plan) {
+EventLogOptions EventOptions(const LaunchPlan& plan) {
   EventLogOptions options;
   options.path = *plan.spec.events_file;
   options.option = NamedBy(plan.spec.events_file, "events");
@@ -229,7 +229,7 @@ EventLogOptions EventOptionsOf(const LaunchPlan& plan) {
   options.build = plan.build;
   options.command = *plan.spec.command;
   options.np = *plan.spec.np;
-  options.hosts = NamesOf(plan.hosts);
+  options.hosts = Names(plan.hosts);
   options.began = plan.began;
   options.began_wall = plan.began_wall;
   return options;

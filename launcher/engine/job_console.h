@@ -120,7 +120,7 @@ JobConsole::Handlers HandlersFeeding(Facts& facts) {
 // Which files a job writes, from its plan. Pure, except for the check that they can be written.
 
 /// The names of a plan's hosts, by host index.
-std::vector<std::string> NamesOf(const std::vector<HostSlots>& hosts);
+std::vector<std::string> Names(const std::vector<HostSlots>& hosts);
 
 /// The start of messages about a file that an option names: "--report", or, for a job file,
 /// "job.yaml:4:9: report".
@@ -130,10 +130,10 @@ std::string NamedBy(const Setting<std::string>& file, std::string_view option);
 Status CheckReportPaths(const JobSpec& spec);
 
 /// The settings of the output from a resolved spec.
-JobOutputOptions OutputOptionsOf(const JobSpec& spec);
+JobOutputOptions OutputOptions(const JobSpec& spec);
 
 /// The settings of --events, without on_damaged.
-EventLogOptions EventOptionsOf(const LaunchPlan& plan);
+EventLogOptions EventOptions(const LaunchPlan& plan);
 
 }  // namespace hvdray
 

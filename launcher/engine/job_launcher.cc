@@ -191,7 +191,7 @@ Result<std::vector<std::string>> JobLauncher::EnvironmentOf(
 }
 
 void JobLauncher::EndServing(const Cause& cause) {
-  if (!serve_end_.Ask(VerdictOf(cause, plan_.began, loop_.Now()))) return;
+  if (!serve_end_.Ask(ToVerdict(cause, plan_.began, loop_.Now()))) return;
   // Maybe from within a handler of the client's link.
   if (!HasGang()) loop_.Post([this] { FinishServing(); });
 }

@@ -10,7 +10,7 @@ namespace hvdray {
 Status JobObservers::OpenEvents(const LaunchPlan& plan, std::function<void(const Json& line)> sink,
                                 const OnDamagedFn& on_damaged) {
   if (plan.spec.events_file->empty() && !sink) return {};
-  EventLogOptions options = EventOptionsOf(plan);
+  EventLogOptions options = EventOptions(plan);
   options.on_damaged = on_damaged;
   options.sink = std::move(sink);
   HVDRAY_ASSIGN_OR_RETURN(event_log_, EventLog::Open(loop_, std::move(options)));

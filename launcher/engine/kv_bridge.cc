@@ -97,7 +97,7 @@ void KvBridge::TellConnected(const KvQuestion& question) {
 }
 
 void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {
-  KvAssignment assignment = KvAssignmentOf(ranks, generation);
+  KvAssignment assignment = ToKvAssignment(ranks, generation);
   assignment.is_barrier_held = hold_ == Hold::kRanksAndBarrier;
   store_.Reset(std::move(assignment));
 }

@@ -97,12 +97,12 @@ void KillAgent(pid_t agent) {
   const UniqueFd process = OpenPidFd(agent);
   if (!process.is_valid()) return;
   // A process that reuses the pid is not below us.
-  const std::vector<pid_t> ours = RelativesOf(ScanProcesses(), ::getpid());
+  const std::vector<pid_t> ours = Relatives(ScanProcesses(), ::getpid());
   if (!std::binary_search(ours.begin(), ours.end(), agent)) return;
   ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
 }
 
-std::optional<pid_t> PidOf(std::string_view name) {
+std::optional<pid_t> Pid(std::string_view name) {
   if (name.empty() || name.size() > 9 ||
       !std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; })) {
     return std::nullopt;
@@ -117,7 +117,7 @@ bool KillOnce(const std::string& variable, std::set<pid_t>& killed) {
   if (processes == nullptr) return false;
   bool has_new = false;
   while (const dirent* entry = ::readdir(processes.get())) {
-    const std::optional<pid_t> pid = PidOf(entry->d_name);
+    const std::optional<pid_t> pid = Pid(entry->d_name);
     // One that was killed may take its time.
     if (pid && KillIfOf(*pid, variable) && killed.insert(*pid).second) has_new = true;
   }

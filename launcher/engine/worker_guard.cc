@@ -11,7 +11,7 @@ namespace {
 
 Status GuardViolation(const wire::Message& message, std::string_view what) {
   return {ErrorCode::kProtocolError,
-          fmt::format("{}: {}", wire::NameOf(wire::TypeOf(message.body)), what)};
+          fmt::format("{}: {}", wire::Name(wire::TypeOf(message.body)), what)};
 }
 
 // The worker that a message is about; nullopt: no particular one.

@@ -296,7 +296,7 @@ class Parser {
 
 Result<ParsedArgv> ParseArgv(std::span<const std::string> args, std::string_view command) {
   const CommandRow& row = CommandNamed(command);
-  return Parser(row, SpellingsOf(row), args).Parse();
+  return Parser(row, Spellings(row), args).Parse();
 }
 
 }  // namespace hvdray

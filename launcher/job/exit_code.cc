@@ -13,7 +13,7 @@
 
 namespace hvdray {
 
-int ExitCodeOf(const Status& status) {
+int ExitCode(const Status& status) {
   switch (status.code()) {
     case ErrorCode::kOk:
       return 0;
@@ -62,7 +62,7 @@ Status WithItsDirectory(const Status& status) {
 
 int Fail(std::string_view command, const Status& status) {
   Tell(LogLevel::kError, fmt::format("hvdray {}", command), WithItsDirectory(status).ToString());
-  return ExitCodeOf(status);
+  return ExitCode(status);
 }
 
 int PrintOut(std::string_view command, const std::string& text, int exit_code) {
@@ -70,7 +70,7 @@ int PrintOut(std::string_view command, const std::string& text, int exit_code) {
   if (std::fflush(stdout) == 0 && is_written) return exit_code;
   Status lost = OutputLost("stdout", errno);
   // Like any program in a pipe: who reads the first lines only wants no message.
-  if (lost.code() == ErrorCode::kReaderGone) return ExitCodeOf(lost);
+  if (lost.code() == ErrorCode::kReaderGone) return ExitCode(lost);
   return Fail(command, lost);
 }
 

@@ -16,9 +16,9 @@ inline constexpr int kNothingDone = 2;
 /// 0 for ok; 2 for what the user must change before anything can start; 124, 126, 127 and 141 as
 /// docs/errors.md lists them; 125 for everything else. For errors before a job runs, and for
 /// commands that run no job. Pure.
-int ExitCodeOf(const Status& status);
+int ExitCode(const Status& status);
 
-/// Prints "hvdray COMMAND: message [HVD-Ennnn]" and the hint to stderr and returns ExitCodeOf().
+/// Prints "hvdray COMMAND: message [HVD-Ennnn]" and the hint to stderr and returns ExitCode().
 int Fail(std::string_view command, const Status& status);
 
 /// Writes `text` to stdout and returns `exit_code`. If nobody reads it: the code of kReaderGone. If

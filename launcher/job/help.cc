@@ -70,7 +70,7 @@ std::string WithValue(const Spelling& spelling) {
 /// "-np N, --num-proc N": the visible spellings with their value.
 std::string SpellingLine(const OptionRow& row) {
   std::string line;
-  for (const Spelling& spelling : SpellingsOf(row)) {
+  for (const Spelling& spelling : Spellings(row)) {
     if (spelling.is_hidden) continue;
     line += (line.empty() ? "" : ", ") + WithValue(spelling);
   }
@@ -148,7 +148,7 @@ constexpr std::string_view kManHead =
 constexpr size_t kManWidth = 90;
 
 /// What follows an option of this row: words to choose from, a file, or nothing known.
-std::string CompletionOf(const OptionRow& row) {
+std::string Completion(const OptionRow& row) {
   if (row.type == OptionType::kChoice) {
     std::string words;
     for (const std::string_view choice : ChoicesOf(row)) {
@@ -285,7 +285,7 @@ std::string BashCompletion() {
     if (command.arguments.empty()) continue;
     of_people += fmt::format("{}{}", of_people.empty() ? "" : " ", command.name);
     cases += fmt::format("    {}) words='{}' ;;\n", command.name,
-                         WordsOf(SpellingsOf(command), /*is_only_with_value=*/false));
+                         WordsOf(Spellings(command), /*is_only_with_value=*/false));
   }
   std::string script = fmt::format(
       R"bash(# Generated from the option table by hvdray-gen-cli; do not edit.
@@ -312,10 +312,10 @@ _hvdray_run() {{
 )bash",
       names, of_people, cases);
   for (const OptionRow& row : OptionTable()) {
-    const std::string reply = CompletionOf(row);
+    const std::string reply = Completion(row);
     if (reply.empty() || row.group == OptionGroup::kDeveloper) continue;
     std::string pattern;
-    for (const Spelling& spelling : SpellingsOf(row)) {
+    for (const Spelling& spelling : Spellings(row)) {
       if (!spelling.is_hidden) {
         pattern += (pattern.empty() ? "" : "|") + std::string(spelling.text);
       }
@@ -345,7 +345,7 @@ _hvdray_run() {{
 }}
 complete -o filenames -F _hvdray_run hvdray horovodrun
 )bash",
-      WordsOf(SpellingsOf(CommandNamed("check")), /*is_only_with_value=*/true));
+      WordsOf(Spellings(CommandNamed("check")), /*is_only_with_value=*/true));
   return script;
 }
 

@@ -300,7 +300,7 @@ std::optional<Ipv6> ParseIpv6(std::string_view text) {
 }
 
 /// Horovod splits names at ':', and ssh takes a leading '-' for an option.
-std::string PlainNameOf(const Ipv6& address) {
+std::string PlainName(const Ipv6& address) {
   std::string name = address.canonical;
   if (name.starts_with(':')) name.insert(0, "0");
   if (name.ends_with(':')) name += '0';
@@ -700,7 +700,7 @@ HostSlots MakeHostSlots(std::string_view name, int slots) {
   const std::optional<Ipv6> address =
       name.find(':') == std::string_view::npos ? std::nullopt : ParseIpv6(name);
   if (!address) return host;
-  host.host = PlainNameOf(*address);
+  host.host = PlainName(*address);
   host.address.name = address->canonical;
   if (!address->zone.empty()) host.address.name += fmt::format("%{}", address->zone);
   return host;

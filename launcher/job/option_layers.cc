@@ -390,7 +390,7 @@ void ExpandHomes(const HomeOf& home_of, OptionLayer* layer) {
   }
   if (!layer->command || layer->command->origin() == kCommandLine) return;
   std::vector<std::string> command = **layer->command;
-  for (const size_t word : {size_t{0}, PythonScriptOf(command)}) {
+  for (const size_t word : {size_t{0}, PythonScript(command)}) {
     command[word] = AtHome(command[word], home_of);
   }
   layer->command->Set(std::move(command), layer->command->origin());
@@ -416,7 +416,7 @@ Result<int64_t> WholeOf(OptionId id, const RawOption& raw) {
   return value;
 }
 
-Result<Duration> DurationOf(OptionId id, const RawOption& raw) {
+Result<Duration> ToDuration(OptionId id, const RawOption& raw) {
   Result<Duration> value = ParseDuration(raw.last());
   if (!value.ok()) return WithLabel(raw, value.status());
   if (*value > Duration::zero() || RowOf(id).min == 0) return value;
@@ -438,7 +438,7 @@ Result<size_t> ChoiceOf(OptionId id, const RawOption& raw) {
                                                fmt::join(choices, ", "), Quoted(raw.last())));
 }
 
-Result<std::optional<size_t>> OptionalChoiceOf(OptionId id, const RawOption& raw) {
+Result<std::optional<size_t>> OptionalChoice(OptionId id, const RawOption& raw) {
   if (raw.values.empty()) return std::optional<size_t>(0);
   if (const Result<bool> flag = ParseYesNo(raw.last()); flag.ok()) {
     return *flag ? std::optional<size_t>(0) : std::nullopt;

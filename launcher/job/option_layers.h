@@ -79,10 +79,10 @@ class LayerStack {
 // Reads of one raw value by its row. Errors: kUsage "<label> must be …".
 Result<bool> FlagOf(const RawOption& raw);
 Result<int64_t> WholeOf(OptionId id, const RawOption& raw);
-Result<Duration> DurationOf(OptionId id, const RawOption& raw);
+Result<Duration> ToDuration(OptionId id, const RawOption& raw);
 Result<size_t> ChoiceOf(OptionId id, const RawOption& raw);  ///< Index into ChoicesOf().
 /// The first choice without a value; nullopt for "false".
-Result<std::optional<size_t>> OptionalChoiceOf(OptionId id, const RawOption& raw);
+Result<std::optional<size_t>> OptionalChoice(OptionId id, const RawOption& raw);
 Result<std::pair<int, int>> PairOf(OptionId id, const RawOption& raw);
 
 }  // namespace hvdray

@@ -671,7 +671,7 @@ std::vector<OptionKey> BuildKeys(bool has_developers) {
     if (row.group == OptionGroup::kDeveloper && !has_developers) continue;
     const size_t first = keys.size();
     keys.push_back({OptionKeyOf(row.name), &row, false});
-    for (const Spelling& spelling : SpellingsOf(row)) {
+    for (const Spelling& spelling : Spellings(row)) {
       if (!spelling.is_long()) continue;
       std::string key = OptionKeyOf(spelling.text.substr(2));
       bool is_known = false;
@@ -695,7 +695,7 @@ const OptionRow& RowOf(OptionId id) {
   return kOptions[static_cast<size_t>(id)];
 }
 
-std::vector<Spelling> SpellingsOf(const OptionRow& row) {
+std::vector<Spelling> Spellings(const OptionRow& row) {
   std::vector<Spelling> spellings;
   AddSpellings(row, row.spellings, false, &spellings);
   AddSpellings(row, row.negations, true, &spellings);
@@ -706,20 +706,20 @@ const std::vector<Spelling>& AllSpellings() {
   static const std::vector<Spelling> rows = [] {
     std::vector<Spelling> all;
     for (const OptionRow& row : OptionTable()) {
-      for (const Spelling& spelling : SpellingsOf(row)) all.push_back(spelling);
+      for (const Spelling& spelling : Spellings(row)) all.push_back(spelling);
     }
     return all;
   }();
   return rows;
 }
 
-std::vector<Spelling> SpellingsOf(const CommandRow& command) {
+std::vector<Spelling> Spellings(const CommandRow& command) {
   // A command's own hide those of run: `-p` of submit, `-n` of bench.
   std::vector<Spelling> all;
   for (const CommandOption& option : command.options) {
     const OptionRow& row = RowOf(option.id);
     if (command.is_launch && row.id < OptionId::kJson) continue;
-    for (Spelling spelling : SpellingsOf(row)) {
+    for (Spelling spelling : Spellings(row)) {
       spelling.is_abbreviable = false;
       all.push_back(spelling);
     }

@@ -228,9 +228,9 @@ struct Spelling {
 
 /// All spellings of run, in the table's order. Built once.
 const std::vector<Spelling>& AllSpellings();
-std::vector<Spelling> SpellingsOf(const OptionRow& row);
+std::vector<Spelling> Spellings(const OptionRow& row);
 /// All spellings that `command` takes. Only those of run may be abbreviated.
-std::vector<Spelling> SpellingsOf(const CommandRow& command);
+std::vector<Spelling> Spellings(const CommandRow& command);
 
 /// A name that stands for a row in files and in the environment.
 struct OptionKey {

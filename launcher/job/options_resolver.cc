@@ -56,7 +56,7 @@ Result<OptionLayer> LoadUserLayer(const Environment& environment, const Resolver
 void DropZeroStartTimeout(OptionLayer* layer) {
   const auto found = layer->options.find(OptionId::kStartTimeout);
   if (found == layer->options.end()) return;
-  const Result<Duration> timeout = DurationOf(OptionId::kStartTimeout, found->second);
+  const Result<Duration> timeout = ToDuration(OptionId::kStartTimeout, found->second);
   if (timeout.ok() && *timeout == Duration::zero()) layer->options.erase(found);
 }
 
@@ -237,7 +237,7 @@ Status TakeControlOptions(ParsedArgv& argv, const HomeOf& home_of, ServeRequest&
     request.broker_fd = static_cast<int>(fd);
   }
   if (const RawOption* linger = find(OptionId::kLinger)) {
-    HVDRAY_ASSIGN_OR_RETURN(request.linger, DurationOf(OptionId::kLinger, *linger));
+    HVDRAY_ASSIGN_OR_RETURN(request.linger, ToDuration(OptionId::kLinger, *linger));
     if (request.control_path.empty()) {
       return {ErrorCode::kUsage, "--linger is for --control: other clients find no descriptor"};
     }

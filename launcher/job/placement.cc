@@ -96,7 +96,7 @@ wire::StartGeneration StartOfHost(std::span<const RankInfo> ranks, int host_inde
   return start;
 }
 
-KvAssignment KvAssignmentOf(std::span<const RankInfo> ranks, Generation generation) {
+KvAssignment ToKvAssignment(std::span<const RankInfo> ranks, Generation generation) {
   KvAssignment assignment;
   assignment.generation = generation;
   for (const RankInfo& info : ranks) {

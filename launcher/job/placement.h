@@ -50,7 +50,7 @@ wire::StartGeneration StartOfHost(std::span<const RankInfo> ranks, int host_inde
 /// What the rendezvous needs to know of an assignment: the sizes of the scopes "global",
 /// "local_<host>" and "cross_<local rank>", and the answer to rank_and_size for every slot
 /// (docs/rendezvous.md). `ranks`: as AssignRanks() returns them.
-KvAssignment KvAssignmentOf(std::span<const RankInfo> ranks, Generation generation);
+KvAssignment ToKvAssignment(std::span<const RankInfo> ranks, Generation generation);
 
 }  // namespace hvdray
 

@@ -106,7 +106,7 @@ Status CheckSlotGpus(std::string_view label, const std::optional<double>& gpus, 
           fmt::format("{} must be a whole number of at least 1 with --use-gpu", label)};
 }
 
-RayAsk RayAskOf(const JobSpec& spec) {
+RayAsk ToRayAsk(const JobSpec& spec) {
   const RaySpec& ray = spec.ray;
   RayAsk ask;
   ask.np = *spec.np;

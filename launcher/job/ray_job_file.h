@@ -50,7 +50,7 @@ Environment EnvironmentForRay(const JobSpec& spec, const Environment& client);
 
 /// What `spec`, resolved with --ray, asks of a Ray cluster. MakeRayRequest() checks whether Ray can
 /// provide it.
-RayAsk RayAskOf(const JobSpec& spec);
+RayAsk ToRayAsk(const JobSpec& spec);
 
 /// Checks --gpus-per-slot: a whole number of at least 1 that needs --use-gpu, or 0 without it.
 /// Errors: kUsage, beginning with `label`, which names the option.

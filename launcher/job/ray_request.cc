@@ -34,7 +34,7 @@ RayAmounts Times(const RayAmounts& amounts, int count) {
   return product;
 }
 
-double AmountOf(const RayAmounts& amounts, const std::string& name) {
+double Amount(const RayAmounts& amounts, const std::string& name) {
   const auto found = amounts.find(name);
   return found == amounts.end() ? 0 : found->second;
 }
@@ -43,7 +43,7 @@ double AmountOf(const RayAmounts& amounts, const std::string& name) {
 int Holds(const RayAmounts& room, const RayAmounts& bundle, int most) {
   double count = most;
   for (const auto& [name, amount] : bundle) {
-    count = std::min(count, std::floor((AmountOf(room, name) + kTolerance) / amount));
+    count = std::min(count, std::floor((Amount(room, name) + kTolerance) / amount));
   }
   return static_cast<int>(std::max(count, 0.0));
 }
@@ -122,7 +122,7 @@ std::string ScarceText(const Wish& wish, const std::vector<const RayNode*>& node
     if (IsPin(name)) continue;
     double largest = 0;
     for (const RayNode* node : nodes) {
-      largest = std::max(largest, AmountOf(room == Room::kFree ? node->free : node->total, name));
+      largest = std::max(largest, Amount(room == Room::kFree ? node->free : node->total, name));
     }
     if (largest + kTolerance >= amount) continue;
     const std::string_view free = room == Room::kFree ? " free" : "";
@@ -190,7 +190,7 @@ RayFit FitWish(const Wish& wish, std::span<const RayNode> nodes) {
   for (const RayNode& node : nodes) {
     if (!node.is_alive) continue;
     ++live;
-    const bool is_meant = pin.empty() || AmountOf(node.total, std::string(kNodePrefix) + pin) > 0;
+    const bool is_meant = pin.empty() || Amount(node.total, std::string(kNodePrefix) + pin) > 0;
     if (is_meant && Matches(node.labels, wish.selector)) usable.push_back(&node);
   }
   if (live == 0) return {RayRoom::kInfeasible, "the cluster has no live node"};
@@ -381,7 +381,7 @@ std::string AmountsText(const RayAmounts& amounts) {
   return text;
 }
 
-std::string RayIpOf(const std::string& id, std::span<const RayNode> nodes) {
+std::string RayIp(const std::string& id, std::span<const RayNode> nodes) {
   const auto found = std::find_if(nodes.begin(), nodes.end(),
                                   [&id](const RayNode& node) { return node.id == id; });
   return found == nodes.end() ? "node" : found->ip;
@@ -394,7 +394,7 @@ std::vector<std::string> RayHostNames(std::span<const std::string> ids,
   for (const RayNode& node : nodes) nodes_at[node.ip] += node.is_alive ? 1 : 0;
   std::vector<std::string> names;
   for (const std::string& id : ids) {
-    std::string name = RayIpOf(id, nodes);
+    std::string name = RayIp(id, nodes);
     if (nodes_at[name] > 1) name += "-" + id.substr(0, kShortId);
     // HostSlots does not allow ':' in a plain name.
     std::replace(name.begin(), name.end(), ':', '.');

@@ -87,7 +87,7 @@ std::vector<std::string> RayHostNames(std::span<const std::string> ids,
                                       std::span<const RayNode> nodes);
 
 /// The address of node `id`; "node" when `nodes` doesn't contain it.
-std::string RayIpOf(const std::string& id, std::span<const RayNode> nodes);
+std::string RayIp(const std::string& id, std::span<const RayNode> nodes);
 
 }  // namespace hvdray
 

@@ -57,9 +57,9 @@ Result<T> ReadAs(const OptionRow& row, const RawOption& raw) {
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     return raw.values;
   } else if constexpr (std::is_same_v<T, Duration>) {
-    return DurationOf(row.id, raw);
+    return ToDuration(row.id, raw);
   } else if constexpr (std::is_same_v<T, std::optional<PlanFormat>>) {
-    HVDRAY_ASSIGN_OR_RETURN(const std::optional<size_t> choice, OptionalChoiceOf(row.id, raw));
+    HVDRAY_ASSIGN_OR_RETURN(const std::optional<size_t> choice, OptionalChoice(row.id, raw));
     return choice ? T(static_cast<PlanFormat>(*choice)) : T();
   } else if constexpr (std::is_enum_v<T>) {
     HVDRAY_ASSIGN_OR_RETURN(const size_t choice, ChoiceOf(row.id, raw));
@@ -138,7 +138,7 @@ Setting<bool> WantsRay(const LayerStack& all, const LayerStack& job) {
 }
 
 /// A working directory and excludes in the runtime environment go where their own options put them.
-Result<std::string> RuntimeEnvOf(const RawOption& raw, const ResolverFiles& files, RaySpec* ray) {
+Result<std::string> RuntimeEnv(const RawOption& raw, const ResolverFiles& files, RaySpec* ray) {
   const auto at_home = [&files](const std::string& path) { return AtHome(path, files.home_of); };
   Result<RayRuntimeEnv> env = ReadRuntimeEnv(
       raw.last(), [&](const std::string& path) { return files.read(at_home(path)); });
@@ -308,7 +308,7 @@ Status ReadRaySettings(const SpecInput& input, const ResolverFiles& files, JobSp
   RaySpec& ray = spec->ray;
   HVDRAY_RETURN_IF_ERROR(ReadRayAsk(input.all, job, &ray));
   if (const RawOption* raw = input.all.Find(OptionId::kRuntimeEnv)) {
-    HVDRAY_ASSIGN_OR_RETURN(std::string env, RuntimeEnvOf(*raw, files, &ray));
+    HVDRAY_ASSIGN_OR_RETURN(std::string env, RuntimeEnv(*raw, files, &ray));
     ray.runtime_env.Set(std::move(env), raw->origin);
   }
   HVDRAY_RETURN_IF_ERROR(ChooseBackend(job, input.cluster, files, spec, warnings));
@@ -814,7 +814,7 @@ void SettleElastic(JobSpec* spec, Warnings* warnings) {
 void WarnOfTorchScript(const ResolverFiles& files, const JobSpec& spec, Warnings* warnings) {
   // Whoever names the mode knows it.
   if (!spec.outlives_changes() || !spec.elastic_mode.is_default() || !files.read) return;
-  const size_t script = PythonScriptOf(*spec.command);
+  const size_t script = PythonScript(*spec.command);
   if (script == 0) return;
   const std::string& word = (*spec.command)[script];
   const bool is_below = !word.starts_with('/') && !spec.working_directory->empty();

@@ -20,7 +20,7 @@ constexpr std::string_view kShim = "hvdray/_horovod";
 constexpr std::string_view kLibrary = "libhvdray.so.0";
 
 /// The first that exists; empty: none.
-std::string FirstOf(const std::vector<fs::path>& paths) {
+std::string First(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
     std::error_code error;
     if (fs::exists(path, error)) return fs::canonical(path, error).string();
@@ -39,12 +39,12 @@ std::string FindShim(const fs::path& prefix) {
       paths.push_back(entry.path() / packages / kShim);
     }
   }
-  return FirstOf(paths);
+  return First(paths);
 }
 
 std::string FindLibrary(const fs::path& prefix) {
-  return FirstOf({prefix / "collective" / kLibrary, prefix / "lib/hvdray" / kLibrary,
-                  prefix / "lib" / kLibrary});
+  return First({prefix / "collective" / kLibrary, prefix / "lib/hvdray" / kLibrary,
+                prefix / "lib" / kLibrary});
 }
 
 }  // namespace

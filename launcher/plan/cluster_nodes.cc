@@ -35,7 +35,7 @@ ClusterNodes NodesOfFile(const ClusterSpec& file, const std::vector<ClusterHost>
 }
 
 /// Empty: not here.
-std::string KeyFileOf(const CloudNode& node) {
+std::string KeyFile(const CloudNode& node) {
   if (node.key_name.empty()) return {};
   const std::string home = Environment::FromProcess().GetOr("HOME", "");
   std::string path = fmt::format("{}/.ssh/{}.pem", home, node.key_name);
@@ -46,13 +46,13 @@ ClusterNodes NodesOfCloud(const std::string& path, const ClusterSpec& file,
                           std::vector<CloudNode> cloud) {
   ClusterNodes nodes;
   const auto node_of = [&file](const CloudNode& node) {
-    return ClusterNode{CloudAddressOf(file, node),
-                       CloudHostOf(file, node, CloudSlotsOf(file, node, CpusOfThisMachine()))};
+    return ClusterNode{CloudAddress(file, node),
+                       CloudHost(file, node, CloudSlots(file, node, CpusOfThisMachine()))};
   };
-  const Result<const CloudNode*> head = LiveHeadOf(file, cloud);
+  const Result<const CloudNode*> head = LiveHead(file, cloud);
   if (head.ok()) {
     nodes.head = node_of(**head);
-    if (file.auth.ssh_private_key.empty()) nodes.key_file = KeyFileOf(**head);
+    if (file.auth.ssh_private_key.empty()) nodes.key_file = KeyFile(**head);
   } else {
     const Status& why = head.status();
     nodes.head_status = {why.code(), fmt::format("{}: {}", path, why.message()),
@@ -60,7 +60,7 @@ ClusterNodes NodesOfCloud(const std::string& path, const ClusterSpec& file,
   }
   for (const CloudNode& node : cloud) {
     if (node.kind != ClusterNodeKind::kWorker || !node.is_live()) continue;
-    if (!CloudAddressOf(file, node).empty()) nodes.workers.push_back(node_of(node));
+    if (!CloudAddress(file, node).empty()) nodes.workers.push_back(node_of(node));
   }
   nodes.cloud = std::move(cloud);
   return nodes;
@@ -73,7 +73,7 @@ bool HasProvider(const ClusterSpec& file) { return file.provider_type == "aws"; 
 Result<ClusterNodes> FindClusterNodes(std::string_view command, const std::string& path,
                                       const ClusterSpec& file) {
   if (!HasProvider(file)) {
-    const Result<std::vector<ClusterHost>> hosts = ClusterHostsOf(file, CpusOfThisMachine());
+    const Result<std::vector<ClusterHost>> hosts = ToClusterHosts(file, CpusOfThisMachine());
     if (hosts.ok()) return NodesOfFile(file, *hosts);
     const std::string who = file.is_local()
                                 ? "its coordinator"

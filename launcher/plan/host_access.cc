@@ -45,16 +45,16 @@ AskUser AskAtOurTerminal(const Environment& environment) {
   };
 }
 
-Libssh2ShellOptions LibraryOptionsOf(const JobSpec& spec, const HostsByName& hosts,
-                                     RemoteStderr& errors) {
+Libssh2ShellOptions LibraryOptions(const JobSpec& spec, const HostsByName& hosts,
+                                   RemoteStderr& errors) {
   const Environment environment = Environment::FromProcess();
   Libssh2ShellOptions options;
   options.target_of = [&spec, &hosts](const std::string& host) {
-    return Result<SshTarget>(SshTargetOf(spec, hosts.at(host)));
+    return Result<SshTarget>(ToSshTarget(spec, hosts.at(host)));
   };
   options.user = CurrentSshUser(environment);
-  options.overrides = SshOverridesOf(spec);
-  options.connect_timeout = SshConnectTimeoutOf(spec);
+  options.overrides = ToSshOverrides(spec);
+  options.connect_timeout = SshConnectTimeout(spec);
   options.ask = AskAtOurTerminal(environment);
   options.on_stderr = [&errors](const std::string& host, std::string_view line) {
     errors.OnLine(host, line);
@@ -237,7 +237,7 @@ RemoteShell& HostAccess::OpenShell() {
   // A proxy command of a cluster file is for ssh.
   const bool is_for_ssh = !spec_.ssh_proxy_command->empty();
   if (is_for_ssh || *spec_.ssh_transport == SshTransport::kOpenssh) return *command_shell_;
-  library_shell_ = MakeLibssh2Shell(loop_, pool_, LibraryOptionsOf(spec_, hosts_, errors_));
+  library_shell_ = MakeLibssh2Shell(loop_, pool_, LibraryOptions(spec_, hosts_, errors_));
   if (*spec_.ssh_transport == SshTransport::kLibssh2) return *library_shell_;
   shell_ = MakeFallbackShell(*library_shell_, *command_shell_);
   return *shell_;

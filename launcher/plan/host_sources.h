@@ -37,7 +37,7 @@ Result<std::unique_ptr<HostSource>> MakeHostSource(Loop& loop, const JobSpec& sp
 Status LearnHosts(JobSpec& spec, SayDiscoveryFn say);
 
 /// The hosts of a --cluster file, as options_resolver.h takes them. Reads the file and prints its
-/// warnings to stderr. Slots: hvdray.slots_per_host of the file, else what CloudSlotsOf() says,
+/// warnings to stderr. Slots: hvdray.slots_per_host of the file, else what CloudSlots() says,
 /// else the CPUs of this machine. A provider is only asked later, by ask_provider. hosts_status has
 /// the errors of FindClusterNodes(). Errors: those of LoadClusterSpec().
 Result<ClusterHosts> LoadClusterHosts(const std::string& path);

@@ -61,7 +61,7 @@ std::vector<NamedFile> ReportsOf(const JobSpec& spec) {
   return reports;
 }
 
-std::vector<NamedFile> OtherOutputsOf(const JobSpec& spec) {
+std::vector<NamedFile> OtherOutputs(const JobSpec& spec) {
   std::vector<NamedFile> outputs;
   for (const char* name : kFilesOfWorkers) {
     const auto set = spec.tunables.find(name);
@@ -138,7 +138,7 @@ void AddCommand(const std::string& origin, const std::vector<std::string>& comma
   for (const std::string& program : PlanExec(command, path, directory).paths) {
     inputs->files.push_back(LookAtFile(origin, In(directory, program)));
   }
-  const size_t script = PythonScriptOf(command);
+  const size_t script = PythonScript(command);
   for (size_t i = 1; i < command.size(); ++i) {
     const std::string& word = command[i];
     const std::string what = i == script ? origin : origin + "'s argument";
@@ -181,7 +181,7 @@ Status CheckReplaced(const std::vector<NamedFile>& reports) {
 }
 
 /// Those with the better names first.
-MoreInputs InputsOf(const JobSpec& spec, const Environment& environment, const MoreInputs& more) {
+MoreInputs Inputs(const JobSpec& spec, const Environment& environment, const MoreInputs& more) {
   MoreInputs inputs;
   AddSettings(spec, &inputs);
   const std::string directory = WorkersDirectory(spec);
@@ -216,16 +216,16 @@ void NoteReads(ResolverFiles& files, MoreInputs& inputs) {
 Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment,
                           const MoreInputs& more) {
   const std::vector<NamedFile> reports = ReportsOf(spec);
-  std::vector<NamedFile> outputs = OtherOutputsOf(spec);
+  std::vector<NamedFile> outputs = OtherOutputs(spec);
   outputs.insert(outputs.begin(), reports.begin(), reports.end());
   if (outputs.empty()) return {};
-  HVDRAY_RETURN_IF_ERROR(CheckDistinct(outputs, InputsOf(spec, environment, more).files));
+  HVDRAY_RETURN_IF_ERROR(CheckDistinct(outputs, Inputs(spec, environment, more).files));
   return CheckReplaced(reports);
 }
 
 Status CheckNotRead(const NamedFile& output, const JobSpec& spec, const Environment& environment,
                     const MoreInputs& more) {
-  return CheckDistinct(std::span(&output, 1), InputsOf(spec, environment, more).files);
+  return CheckDistinct(std::span(&output, 1), Inputs(spec, environment, more).files);
 }
 
 }  // namespace hvdray

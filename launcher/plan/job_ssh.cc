@@ -47,9 +47,9 @@ std::string WordOf(HostKeyPolicy policy) {
 /// What jobs in the pool need: they may outlive the shell for a moment.
 struct Lookup {
   explicit Lookup(const JobSpec& spec)
-      : configs(SshOverridesOf(spec), CurrentSshUser(Environment::FromProcess()),
+      : configs(ToSshOverrides(spec), CurrentSshUser(Environment::FromProcess()),
                 OpensshOptions().program),
-        timeout(SshConnectTimeoutOf(spec)),
+        timeout(SshConnectTimeout(spec)),
         cancel(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   SshConfigSource configs;
   const Duration timeout;
@@ -60,7 +60,7 @@ struct Lookup {
 OpensshNeeds NeedsOr(Result<OpensshNeeds> found, const JobSpec& spec) {
   if (found.ok()) return std::move(found).value();
   OpensshNeeds needs;
-  needs.host_key_policy = SshOverridesOf(spec).host_key_policy.value_or(needs.host_key_policy);
+  needs.host_key_policy = ToSshOverrides(spec).host_key_policy.value_or(needs.host_key_policy);
   return needs;
 }
 
@@ -70,7 +70,7 @@ class OpensshShell : public RemoteShell {
                RemoteStderr& errors)
       : pool_(pool), spec_(spec), hosts_(hosts), lookup_(std::make_shared<Lookup>(spec)) {
     ShellArgv argv = [this](const std::string& host, const std::string& command) {
-      return ArgvOf(host, command);
+      return Argv(host, command);
     };
     shell_ = MakeCommandShell(loop, kSsh, std::move(argv), errors, ChildEnd::kDropped);
   }
@@ -81,7 +81,7 @@ class OpensshShell : public RemoteShell {
            std::function<void(Result<AgentStart>)> done) override {
     if (needs_.contains(host)) return shell_->Run(host, command, std::move(done));
     pool_.Run<Result<OpensshNeeds>>(
-        [lookup = lookup_, target = SshTargetOf(spec_, hosts_.at(host))] {
+        [lookup = lookup_, target = ToSshTarget(spec_, hosts_.at(host))] {
           const SshLimit limit = SshLimit::In(lookup->timeout, lookup->cancel.get());
           return lookup->configs.NeedsOfOpenssh(target, limit);
         },
@@ -113,12 +113,12 @@ class OpensshShell : public RemoteShell {
                    ByteView(reinterpret_cast<const char*>(&one), sizeof one));
   }
 
-  std::vector<std::string> ArgvOf(const std::string& host, const std::string& command) const {
+  std::vector<std::string> Argv(const std::string& host, const std::string& command) const {
     return OpensshArgv(OptionsOf(host), hosts_.at(host).dial_name(), command);
   }
 
   OpensshOptions OptionsOf(const std::string& host) const {
-    return OpensshOptionsOf(spec_, hosts_.at(host), needs_.at(host));
+    return ToOpensshOptions(spec_, hosts_.at(host), needs_.at(host));
   }
 
   BlockingPool& pool_;
@@ -132,7 +132,7 @@ class OpensshShell : public RemoteShell {
 
 }  // namespace
 
-SshOverrides SshOverridesOf(const JobSpec& spec) {
+SshOverrides ToSshOverrides(const JobSpec& spec) {
   SshOverrides overrides;
   overrides.port = *spec.ssh_port;
   overrides.identity_file = *spec.ssh_identity_file;
@@ -141,7 +141,7 @@ SshOverrides SshOverridesOf(const JobSpec& spec) {
   return overrides;
 }
 
-SshTarget SshTargetOf(const JobSpec& spec, const HostSlots& host) {
+SshTarget ToSshTarget(const JobSpec& spec, const HostSlots& host) {
   SshTarget target;
   target.host = host.dial_name();
   target.user = host.address.user.empty() ? *spec.ssh_user : host.address.user;
@@ -150,15 +150,15 @@ SshTarget SshTargetOf(const JobSpec& spec, const HostSlots& host) {
   return target;
 }
 
-Duration SshConnectTimeoutOf(const JobSpec& spec) {
+Duration SshConnectTimeout(const JobSpec& spec) {
   const Duration second = std::chrono::seconds(1);
   return std::max<Duration>(second, *spec.start_timeout - second);
 }
 
-OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host,
+OpensshOptions ToOpensshOptions(const JobSpec& spec, const HostSlots& host,
                                 const OpensshNeeds& needs) {
-  const SshTarget dialled = SshTargetOf(spec, host);
-  const auto limit = std::chrono::duration_cast<std::chrono::seconds>(SshConnectTimeoutOf(spec));
+  const SshTarget dialled = ToSshTarget(spec, host);
+  const auto limit = std::chrono::duration_cast<std::chrono::seconds>(SshConnectTimeout(spec));
   OpensshOptions ssh;
   ssh.port = dialled.port != 0 ? dialled.port : *spec.ssh_port;
   ssh.user = dialled.user;
@@ -176,9 +176,9 @@ OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host,
 }
 
 OpensshOptions OpensshOptionsFor(const JobSpec& spec, const HostSlots& host) {
-  const SshLimit limit = SshLimit::In(SshConnectTimeoutOf(spec), -1);
-  Result<OpensshNeeds> needs = Lookup(spec).configs.NeedsOfOpenssh(SshTargetOf(spec, host), limit);
-  return OpensshOptionsOf(spec, host, NeedsOr(std::move(needs), spec));
+  const SshLimit limit = SshLimit::In(SshConnectTimeout(spec), -1);
+  Result<OpensshNeeds> needs = Lookup(spec).configs.NeedsOfOpenssh(ToSshTarget(spec, host), limit);
+  return ToOpensshOptions(spec, host, NeedsOr(std::move(needs), spec));
 }
 
 std::unique_ptr<RemoteShell> MakeOpensshShell(Loop& loop, BlockingPool& pool, const JobSpec& spec,

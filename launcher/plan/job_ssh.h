@@ -21,17 +21,17 @@ using HostsByName = std::map<std::string, HostSlots>;
 
 /// Without a host key policy, unless an option gives one: the user's configuration then decides for
 /// each host.
-SshOverrides SshOverridesOf(const JobSpec& spec);
+SshOverrides ToSshOverrides(const JobSpec& spec);
 
 /// User and port: the host's own, else the job's user.
-SshTarget SshTargetOf(const JobSpec& spec, const HostSlots& host);
+SshTarget ToSshTarget(const JobSpec& spec, const HostSlots& host);
 
 /// How long connecting may take. Shorter than the job's own limit, because only SSH knows why a
 /// connection failed.
-Duration SshConnectTimeoutOf(const JobSpec& spec);
+Duration SshConnectTimeout(const JobSpec& spec);
 
 /// How to call the system's ssh for this host.
-OpensshOptions OpensshOptionsOf(const JobSpec& spec, const HostSlots& host,
+OpensshOptions ToOpensshOptions(const JobSpec& spec, const HostSlots& host,
                                 const OpensshNeeds& needs);
 
 /// The same, with what the user's configuration needs. Blocks for one run of `ssh -G`.

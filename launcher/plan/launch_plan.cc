@@ -95,7 +95,7 @@ Status CheckOptionsOfRun(const JobSpec& spec) {
     Status status = CheckDiscoveryCommand(*spec.host_discovery_script);
     if (!status.ok()) return std::move(status).WithContext(spec.host_discovery_script.origin());
   }
-  if (spec.is_elastic()) HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(ElasticPolicyOf(spec, {})));
+  if (spec.is_elastic()) HVDRAY_RETURN_IF_ERROR(CheckElasticPolicy(ToElasticPolicy(spec, {})));
   return CheckHostAccess(spec);
 }
 

@@ -109,7 +109,7 @@ int RunOnHosts(CalledAs name, LaunchPlan plan, std::optional<ServeOptions> clien
     }
   }
   Trace trace =
-      BeginTrace(plan, spec.is_elastic() ? std::vector<std::string>() : NamesOf(plan.hosts));
+      BeginTrace(plan, spec.is_elastic() ? std::vector<std::string>() : Names(plan.hosts));
   Result<std::unique_ptr<Launcher>> launcher =
       OpenJob(**loop, reach, trace, std::move(plan), std::move(client));
   if (!launcher.ok()) return Fail(command, launcher.status());

@@ -551,7 +551,7 @@ std::vector<Finding> FindFindings(const CheckFacts& facts) {
   return findings;
 }
 
-int ExitCodeOf(std::span<const Finding> findings) {
+int ExitCode(std::span<const Finding> findings) {
   int code = 0;
   for (const Finding& finding : findings) {
     if (!finding.is_error()) continue;

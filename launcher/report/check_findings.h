@@ -15,7 +15,7 @@ std::vector<Finding> FindFindings(const CheckFacts& facts);
 
 /// What `hvdray run` would return: 0 without errors, 2 if the request itself is wrong, 125 for
 /// hosts and network, 126 or 127 for the command, 127 for its script; 1 for a module.
-int ExitCodeOf(std::span<const Finding> findings);
+int ExitCode(std::span<const Finding> findings);
 
 /// Which hosts can't reach which, in as few lines as possible: adds the findings from
 /// `facts.closed_ways`: an agent that does not answer, a host that no other reaches, one that

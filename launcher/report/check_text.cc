@@ -87,7 +87,7 @@ std::string WhatIsAlike(const CheckFacts& facts, const CheckedHost& host) {
   return text;
 }
 
-std::vector<Block> BlocksOf(const CheckFacts& facts) {
+std::vector<Block> Blocks(const CheckFacts& facts) {
   std::vector<Block> blocks;
   for (const CheckedHost& host : facts.hosts) {
     if (!host.lost.ok()) continue;
@@ -106,13 +106,13 @@ std::vector<Block> BlocksOf(const CheckFacts& facts) {
   return blocks;
 }
 
-std::vector<std::string> NamesOf(const Block& block) {
+std::vector<std::string> Names(const Block& block) {
   std::vector<std::string> names;
   for (const CheckedHost* host : block.hosts) names.push_back(host->name);
   return names;
 }
 
-double SecondsOf(std::chrono::nanoseconds time) {
+double ToSeconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
@@ -121,8 +121,8 @@ std::string ShowReady(const Block& block) {
   double most = 0;
   for (const CheckedHost* host : block.hosts) {
     if (!host->ready_after) continue;
-    least = std::min(least, SecondsOf(*host->ready_after));
-    most = std::max(most, SecondsOf(*host->ready_after));
+    least = std::min(least, ToSeconds(*host->ready_after));
+    most = std::max(most, ToSeconds(*host->ready_after));
   }
   if (least > most) return "ready";
   const std::string from = fmt::format("{:.2f}", least);
@@ -150,7 +150,7 @@ std::string ShowClock(const Block& block) {
     most = std::max(most, off + host->clock->bound);
   }
   if (most.count() < 0) return {};
-  const double seconds = SecondsOf(most);
+  const double seconds = ToSeconds(most);
   return seconds < 1 ? fmt::format("within {:.2g} ms of ours", std::max(seconds * 1e3, 0.01))
                      : fmt::format("off by up to {:.1f} s", seconds);
 }
@@ -183,10 +183,10 @@ std::string ShowFree(const Block& block) {
   return Joined(parts);
 }
 
-std::string TextOf(const CheckFacts& facts, const Block& block) {
+std::string ToText(const CheckFacts& facts, const Block& block) {
   const CheckedHost& first = *block.hosts[0];
   std::string text =
-      fmt::format("{}: {}{}, {}{}\n", CompressHostList(NamesOf(block)),
+      fmt::format("{}: {}{}, {}{}\n", CompressHostList(Names(block)),
                   Count(first.workers, "worker"), block.hosts.size() == 1 ? "" : " each",
                   ShowReady(block), first.is_remote ? "" : ", this machine");
   return text + block.what + Line("free", ShowFree(block)) +
@@ -205,7 +205,7 @@ std::string TextOfPairs(const CheckFacts& facts, Shades shades) {
                      : "all hosts are on this machine: no pairs to measure\n\n";
 }
 
-std::string TextOf(std::span<const Finding> findings) {
+std::string ToText(std::span<const Finding> findings) {
   std::string text;
   for (const Finding& finding : findings) {
     const bool is_error = finding.is_error();
@@ -296,7 +296,7 @@ Json PairJson(const CheckFacts& facts, const MeasuredPair& pair) {
   Json json;
   json["from"] = facts.hosts[pair.from].name;
   json["to"] = facts.hosts[pair.to].name;
-  json["round_trip_s"] = is_measured ? Json(SecondsOf(pair.round_trip)) : Json(nullptr);
+  json["round_trip_s"] = is_measured ? Json(ToSeconds(pair.round_trip)) : Json(nullptr);
   json["bytes_per_s"] = rate(pair.there);
   json["back_bytes_per_s"] = rate(pair.back);
   json["error"] = ErrorJson(pair.why);
@@ -315,7 +315,7 @@ Json DifferenceJson(const HostDifference& difference) {
 }
 
 Json MediansJson(const CheckFacts& facts) {
-  const NetworkMedians medians = MediansOf(facts.pairs);
+  const NetworkMedians medians = Medians(facts.pairs);
   if (medians.bytes_per_s == 0) return nullptr;
   return {{"round_trip_s", medians.round_trip_s}, {"bytes_per_s", std::round(medians.bytes_per_s)}};
 }
@@ -383,14 +383,14 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
                                         [](const CheckedHost& host) { return host.lost.ok(); }));
   std::string text = fmt::format("{}: {} of {} ready, for {}\n\n", facts.build, ready,
                                  Count(facts.hosts.size(), "host"), Count(facts.np, "worker"));
-  const std::vector<Block> blocks = BlocksOf(facts);
+  const std::vector<Block> blocks = Blocks(facts);
   for (size_t i = 0; i < std::min(blocks.size(), kMaxBlocks); ++i) {
-    text += TextOf(facts, blocks[i]);
+    text += ToText(facts, blocks[i]);
   }
   if (blocks.size() > kMaxBlocks) {
     std::vector<std::string> others;
     for (size_t i = kMaxBlocks; i < blocks.size(); ++i) {
-      for (std::string& name : NamesOf(blocks[i])) others.push_back(std::move(name));
+      for (std::string& name : Names(blocks[i])) others.push_back(std::move(name));
     }
     text += fmt::format("{}: further kinds of hosts, see --json\n\n", CompressHostList(others));
   }
@@ -399,7 +399,7 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
     text += fmt::format("{}: not checked, would get no workers\n\n",
                         CompressHostList(facts.unused_hosts));
   }
-  text += TextOf(findings);
+  text += ToText(findings);
   const auto errors = static_cast<size_t>(std::count_if(
       findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error(); }));
   return text + fmt::format("{}: {}, {}\n",
@@ -410,7 +410,7 @@ std::string CheckText(const CheckFacts& facts, std::span<const Finding> findings
 // `hvdray check --json`: docs/check.md is the normative text.
 
 std::string CheckJson(const CheckFacts& facts, std::span<const Finding> findings) {
-  const int exit_code = ExitCodeOf(findings);
+  const int exit_code = ExitCode(findings);
   Json json;
   json["schema"] = kCheckSchema;
   json["build"] = facts.build;
@@ -432,7 +432,7 @@ std::string CheckJson(const CheckFacts& facts, std::span<const Finding> findings
   for (const MeasuredPair& pair : facts.pairs) json["pairs"].push_back(PairJson(facts, pair));
   json["medians"] = MediansJson(facts);
   json["differences"] = Json::array();
-  for (const HostDifference& difference : DifferencesOf(facts)) {
+  for (const HostDifference& difference : Differences(facts)) {
     json["differences"].push_back(DifferenceJson(difference));
   }
   json["findings"] = Json::array();

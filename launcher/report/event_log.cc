@@ -19,7 +19,7 @@ Json Line(std::string_view event) {
   return json;
 }
 
-std::string_view NameOf(UpdateCode code) {
+std::string_view Name(UpdateCode code) {
   switch (code) {
     case UpdateCode::kNone:
       return "none";
@@ -213,7 +213,7 @@ std::vector<Json> ElasticEventLines::Lines(const ElasticEffect& effect) {
     line["worker"] = notify->worker;
     line["host"] = HostName(notify->host);
     line["timestamp"] = notify->timestamp;
-    line["code"] = NameOf(notify->code);
+    line["code"] = Name(notify->code);
   } else {
     return {};
   }

@@ -54,7 +54,7 @@ void AddEnd(Json& object, const std::optional<wire::ExitStatus>& status) {
   object["oom"] = nullptr;
   object["core"] = nullptr;
   if (!status.has_value()) return;
-  object["exit_code"] = ExitCodeOf(*status);
+  object["exit_code"] = ExitCode(*status);
   if (status->signal != 0) object["signal"] = SignalName(status->signal);
   object["description"] = Describe(*status);
   object["oom"] = status->is_oom;

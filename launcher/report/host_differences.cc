@@ -31,7 +31,7 @@ std::optional<std::string> IfAny(std::string text) {
   return text;
 }
 
-std::optional<std::string> PackageOf(const CheckedHost& host, const std::string& name) {
+std::optional<std::string> Package(const CheckedHost& host, const std::string& name) {
   for (const wire::PackageFacts& package : host.inspection->packages) {
     if (package.name == name) return package.version;
   }
@@ -39,11 +39,11 @@ std::optional<std::string> PackageOf(const CheckedHost& host, const std::string&
   return kLacking;
 }
 
-std::optional<std::string> PythonOf(const CheckedHost& host) {
+std::optional<std::string> Python(const CheckedHost& host) {
   constexpr std::string_view kWord = "Python ";
   const std::string& version = host.inspection->command_version;
   if (version.starts_with(kWord)) return version.substr(kWord.size());
-  return PackageOf(host, "Python");
+  return Package(host, "Python");
 }
 
 /// The variables of this machine's agent are hvdray's own: no login made them.
@@ -71,9 +71,9 @@ class Collector {
     Add("system", [](const CheckedHost& host) { return IfAny(host.inspection->distribution); });
     Add("kernel", [](const CheckedHost& host) { return IfAny(host.inspection->kernel); });
     Add("libc", [](const CheckedHost& host) { return IfAny(host.inspection->libc); });
-    Add("Python", &PythonOf);
+    Add("Python", &Python);
     for (const char* name : {"torch", "horovod", "NCCL"}) {
-      Add(name, [name](const CheckedHost& host) { return PackageOf(host, name); });
+      Add(name, [name](const CheckedHost& host) { return Package(host, name); });
     }
     Add("modules", [](const CheckedHost& host) { return IfAny(ShowModules(*host.inspection)); });
     Add("GPU driver", [](const CheckedHost& host) { return IfAny(host.inspection->gpu_driver); });
@@ -137,13 +137,13 @@ std::string RowsOf(const std::vector<std::pair<std::string, std::string>>& rows)
 
 }  // namespace
 
-std::vector<HostDifference> DifferencesOf(const CheckFacts& facts) {
+std::vector<HostDifference> Differences(const CheckFacts& facts) {
   return Collector(facts).Collect();
 }
 
 std::string DifferencesText(const CheckFacts& facts) {
   using NamedValues = std::vector<std::pair<std::string, std::string>>;
-  const std::vector<HostDifference> differences = DifferencesOf(facts);
+  const std::vector<HostDifference> differences = Differences(facts);
   if (differences.empty()) return {};
   NamedValues most;
   std::map<std::string, NamedValues> by_host;
@@ -182,7 +182,7 @@ std::string DifferencesText(const CheckFacts& facts) {
 
 void JudgeDifferences(const CheckFacts& facts, std::vector<Finding>& findings) {
   std::vector<std::string> names;
-  for (const HostDifference& difference : DifferencesOf(facts)) {
+  for (const HostDifference& difference : Differences(facts)) {
     if (difference.is_of_workers) names.push_back(difference.name);
   }
   if (names.empty()) return;

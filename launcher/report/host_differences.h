@@ -26,7 +26,7 @@ struct HostDifference {
 };
 
 /// What is unknown of a host does not count.
-std::vector<HostDifference> DifferencesOf(const CheckFacts& facts);
+std::vector<HostDifference> Differences(const CheckFacts& facts);
 
 /// What most hosts have, once; then what each differing group of hosts has. Empty: no differences.
 std::string DifferencesText(const CheckFacts& facts);

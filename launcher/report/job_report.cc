@@ -38,7 +38,7 @@ Json WorkerJson(const WorkerRecord& worker, const JobReport& report) {
   json["local_rank"] = worker.local_rank;
   json["generation"] = worker.generation;
   json["pid"] = worker.pid;
-  json["state"] = OutcomeName(OutcomeOf(worker, report.verdict));
+  json["state"] = OutcomeName(ToOutcome(worker, report.verdict));
   json["started_s"] = OffsetJson(report.began, worker.started);
   json["ended_s"] = OffsetJson(report.began, worker.ended);
   AddEnd(json, worker.status);
@@ -83,7 +83,7 @@ Json PhasesJson(const JobReport& report) {
 
 }  // namespace
 
-WorkerOutcome OutcomeOf(const WorkerRecord& worker, const Verdict& verdict) {
+WorkerOutcome ToOutcome(const WorkerRecord& worker, const Verdict& verdict) {
   if (worker.status.has_value()) {
     if (worker.status->is_success()) return WorkerOutcome::kSucceeded;
     // There always is a first failure, unless all were ended from outside.
@@ -210,7 +210,7 @@ Counts CountOf(const Verdict& verdict) {
   Counts counts;
   for (const WorkerRecord& worker : verdict.workers) {
     ++counts.tests;
-    const WorkerOutcome outcome = OutcomeOf(worker, verdict);
+    const WorkerOutcome outcome = ToOutcome(worker, verdict);
     switch (outcome) {
       case WorkerOutcome::kSucceeded:
         break;
@@ -265,7 +265,7 @@ void AddWorker(XmlElement& suite, const WorkerRecord& worker, const JobReport& r
                         verdict.first_failure->rank == worker.rank &&
                         verdict.first_failure->generation == worker.generation;
   const std::string how = worker.status.has_value() ? Describe(*worker.status) : "";
-  const WorkerOutcome outcome = OutcomeOf(worker, verdict);
+  const WorkerOutcome outcome = ToOutcome(worker, verdict);
   if (IsForgiven(outcome, verdict)) {
     return AddSkipped(
         test, "the job succeeded without it: " + (how.empty() ? "lost with its agent" : how));

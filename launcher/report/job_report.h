@@ -69,7 +69,7 @@ struct JobReport {
 /// How a worker ended, in one word: "succeeded", "failed", "stopped" (because another one failed,
 /// or the whole job was ended), "lost" (with its agent), "not_started".
 enum class WorkerOutcome : uint8_t { kSucceeded, kFailed, kStopped, kLost, kNotStarted };
-WorkerOutcome OutcomeOf(const WorkerRecord& worker, const Verdict& verdict);
+WorkerOutcome ToOutcome(const WorkerRecord& worker, const Verdict& verdict);
 std::string_view OutcomeName(WorkerOutcome outcome);
 
 /// True if a worker ended the job or could not be started; false if it was the user, a host, or

@@ -118,7 +118,7 @@ constexpr char kSlowHint[] =
 class SpeedJudge {
  public:
   SpeedJudge(const CheckFacts& facts, std::vector<Finding>& findings)
-      : facts_(facts), findings_(findings), medians_(MediansOf(facts.pairs)) {
+      : facts_(facts), findings_(findings), medians_(Medians(facts.pairs)) {
     for (const Way& way : WaysOf(facts.pairs)) {
       ++partners_[way.from];
       if (IsSlowBandwidth(way, medians_) || IsSlowRoundTrip(way, medians_)) slow_.push_back(way);
@@ -256,7 +256,7 @@ std::string Cell(const std::string& text, double part_of_median, Shades shades) 
 class Matrix {
  public:
   Matrix(const CheckFacts& facts, Shades shades)
-      : facts_(facts), shades_(shades), medians_(MediansOf(facts.pairs)) {
+      : facts_(facts), shades_(shades), medians_(Medians(facts.pairs)) {
     for (const Way& way : WaysOf(facts.pairs)) {
       ways_.emplace(std::pair(way.from, way.to), way);
       if (std::find(hosts_.begin(), hosts_.end(), way.from) == hosts_.end()) {
@@ -264,7 +264,7 @@ class Matrix {
       }
     }
     std::sort(hosts_.begin(), hosts_.end());
-    for (const size_t host : hosts_) name_width_ = std::max(name_width_, NameOf(host).size());
+    for (const size_t host : hosts_) name_width_ = std::max(name_width_, Name(host).size());
   }
 
   std::string Text() const {
@@ -279,8 +279,8 @@ class Matrix {
     if (hosts_.size() == 2) {
       const Way& there = ways_.at({hosts_[0], hosts_[1]});
       const Way& back = ways_.at({hosts_[1], hosts_[0]});
-      return fmt::format("{} → {}: {} GB/s, back {} GB/s, round trip {} ms\n\n", NameOf(there.from),
-                         NameOf(there.to), ShowGigabytes(there.bytes_per_s),
+      return fmt::format("{} → {}: {} GB/s, back {} GB/s, round trip {} ms\n\n", Name(there.from),
+                         Name(there.to), ShowGigabytes(there.bytes_per_s),
                          ShowGigabytes(back.bytes_per_s), ShowMilliseconds(there.round_trip_s));
     }
     return Table(fmt::format("GB/s from row to column, median {}", bandwidth),
@@ -297,7 +297,7 @@ class Matrix {
   }
 
  private:
-  std::string NameOf(size_t host) const {
+  std::string Name(size_t host) const {
     const std::string& name = facts_.hosts[host].name;
     return name.size() <= kMaxShownName ? name
                                         : ".." + name.substr(name.size() - kMaxShownName + 2);
@@ -310,7 +310,7 @@ class Matrix {
     for (size_t i = 0; i < hosts_.size(); ++i) text += fmt::format("{:>{}}", i + 1, kCell);
     text += '\n';
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      text += fmt::format("  {:<{}} {:>2}", NameOf(hosts_[i]), name_width_, i + 1);
+      text += fmt::format("  {:<{}} {:>2}", Name(hosts_[i]), name_width_, i + 1);
       for (const size_t to : hosts_) {
         const auto way = ways_.find({hosts_[i], to});
         text += way == ways_.end() ? fmt::format("{:>{}}", "-", kCell) : show(way->second);
@@ -330,7 +330,7 @@ class Matrix {
 
 }  // namespace
 
-NetworkMedians MediansOf(std::span<const MeasuredPair> pairs) {
+NetworkMedians Medians(std::span<const MeasuredPair> pairs) {
   std::map<size_t, double> round_trips;
   std::map<size_t, double> bandwidths;
   for (const Way& way : WaysOf(pairs)) {

@@ -18,7 +18,7 @@ struct NetworkMedians {
   double round_trip_s = 0;
   double bytes_per_s = 0;
 };
-NetworkMedians MediansOf(std::span<const MeasuredPair> pairs);
+NetworkMedians Medians(std::span<const MeasuredPair> pairs);
 
 /// Adds a finding for each host that is slow with every other one, for each other slow pair (at
 /// most ten), for each pair without numbers, and for hosts that can't measure. Slow: less than half

@@ -34,7 +34,7 @@ std::string_view FileName(wire::StreamId stream) {
 Result<PathEnd> PlaceIn(const std::string& directory) {
   PathFault fault;
   std::optional<PathEnd> place = WalkToDirectory(directory, WalkRule::kOwnLinks, 0755, fault);
-  if (!place) return StatusOf(fault);
+  if (!place) return ToStatus(fault);
   return std::move(*place);
 }
 

@@ -19,7 +19,7 @@ std::string Shown(std::string text) {
   return text;
 }
 
-std::string_view NameOf(ReplayStep::Kind kind) {
+std::string_view Name(ReplayStep::Kind kind) {
   switch (kind) {
     case ReplayStep::Kind::kState:
       return "state";
@@ -63,7 +63,7 @@ Json StepJson(const ReplayStep& step) {
   Json json;
   json["line"] = step.line;
   json["at_s"] = InSeconds(step.at);
-  json["kind"] = NameOf(step.kind);
+  json["kind"] = Name(step.kind);
   json["text"] = step.text;
   if (step.kind == ReplayStep::Kind::kState) {
     json["from"] = step.from;

@@ -44,7 +44,7 @@ std::vector<std::string> WriteReports(const JobSpec& spec, Trace& trace, JobRepo
       lines.push_back(fmt::format("hvdray run: {}", status.ToString()));
       return;
     }
-    report.verdict.exit_code = ExitCodeOf(status);
+    report.verdict.exit_code = ExitCode(status);
     report.verdict.origin = ExitOrigin::kHvdray;
     report.verdict.error = status;
   };
@@ -80,7 +80,7 @@ std::string InterpreterHere(const JobSpec& spec) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, kMostBytes> bytes{};
   const ssize_t count = fd.is_valid() ? ::read(fd.get(), bytes.data(), bytes.size()) : 0;
-  return InterpreterOf(std::string_view(bytes.data(), count > 0 ? static_cast<size_t>(count) : 0));
+  return Interpreter(std::string_view(bytes.data(), count > 0 ? static_cast<size_t>(count) : 0));
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ std::string HintFor(const WorkerRecord& worker) {
 
 void AddHorovodsWords(const WorkerRecord& worker, std::vector<std::string>& lines) {
   if (!worker.status.has_value()) return;
-  const int code = ExitCodeOf(worker);
+  const int code = ExitCode(worker);
   lines.push_back(fmt::format("Process {} exit with status code {}.", worker.rank, code));
   lines.push_back(
       fmt::format("Terminating remaining workers after failure of Process {}.", worker.rank));
@@ -210,7 +210,7 @@ void AddOthers(const Verdict& verdict, const ClosingStyle& style, std::vector<st
                           verdict.first_failure->generation == worker.generation &&
                           verdict.first_failure->rank == worker.rank;
     if (is_first) continue;
-    switch (OutcomeOf(worker, verdict)) {
+    switch (ToOutcome(worker, verdict)) {
       case WorkerOutcome::kSucceeded:
         succeeded.push_back(worker.rank);
         break;
@@ -230,7 +230,7 @@ void AddOthers(const Verdict& verdict, const ClosingStyle& style, std::vector<st
   }
   for (const WorkerRecord& worker : verdict.workers) {
     if (verdict.first_failure.has_value() || !worker.error.text.starts_with(kStallRecord)) continue;
-    lines.push_back(fmt::format("hvdray: {} {}", NameOf(worker), DescribeFailure(worker)));
+    lines.push_back(fmt::format("hvdray: {} {}", Name(worker), DescribeFailure(worker)));
   }
   for (const auto& [how, ranks] : failed) {
     lines.push_back(fmt::format("hvdray: {} failed too: {}", RanksText(ranks), how));
@@ -280,7 +280,7 @@ std::vector<std::string> SuccessLines(const Verdict& verdict, const ClosingStyle
   if (style.is_verbose) {
     const auto ended_well = std::count_if(
         verdict.workers.begin(), verdict.workers.end(), [&verdict](const WorkerRecord& worker) {
-          return OutcomeOf(worker, verdict) == WorkerOutcome::kSucceeded;
+          return ToOutcome(worker, verdict) == WorkerOutcome::kSucceeded;
         });
     // The workers of a client of `hvdray serve` are its own to count.
     if (ended_well > 0) {

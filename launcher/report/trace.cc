@@ -39,7 +39,7 @@ constexpr int kMaxTracedHosts = 1 << 20;
 Trace::Trace(TimePoint began, std::vector<std::string> hosts, bool is_detailed)
     : began_(began), hosts_(std::move(hosts)), is_detailed_(is_detailed) {}
 
-std::string Trace::NameOf(Lane lane) const {
+std::string Trace::Name(Lane lane) const {
   if (lane.first < 0) return "generations";
   return fmt::format("{} {}", is_elastic_ ? "slot" : "rank", lane.second);
 }
@@ -187,7 +187,7 @@ std::string Trace::ToJson(TimePoint now) const {
   for (const Span& one : spans_) {
     if (one.rank >= 0 && named.insert({one.host, one.rank}).second) {
       all.push_back(
-          NameOfLane("thread_name", one.host + 1, one.rank + 1, NameOf({one.host, one.rank})));
+          NameOfLane("thread_name", one.host + 1, one.rank + 1, Name({one.host, one.rank})));
     }
     Json json = span(one.host + 1, one.rank + 1, one.name, one.began, one.ended.value_or(now));
     if (one.is_instant) {

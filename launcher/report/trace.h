@@ -87,7 +87,7 @@ class Trace {
   using Lane = std::pair<int, int>;  // Host, rank.
   // The launcher's row of generations: beyond those of its phases.
   static constexpr int kGenerations = 99;
-  std::string NameOf(Lane lane) const;
+  std::string Name(Lane lane) const;
   void Enter(Lane lane, std::string name, TimePoint now);
   void Leave(Lane lane, TimePoint now, std::string detail);
   void Mark(Lane lane, std::string name, TimePoint now);

@@ -194,8 +194,8 @@ class Suite {
   }
 
   void AllReduce(size_t count, DataType dtype, ReduceOp op, bool in_place) {
-    const std::string what = fmt::format("all_reduce of {} {} ({}){}", count, NameOf(dtype),
-                                         NameOf(op), in_place ? " in place" : "");
+    const std::string what = fmt::format("all_reduce of {} {} ({}){}", count, Name(dtype), Name(op),
+                                         in_place ? " in place" : "");
     Buffer send = Allocate(count, dtype);
     Buffer recv = Allocate(count, dtype);
     FillInput(in_place ? recv : send, 0, count, dtype, op, rank());
@@ -212,13 +212,12 @@ class Suite {
     double value = 0;
     const Status status = communicator_.AllReduce(&value, &value, 1, dtype, op);
     if (status.code() == code) return;
-    Fail(
-        fmt::format("{} of {}: not refused, but {}", NameOf(op), NameOf(dtype), status.ToString()));
+    Fail(fmt::format("{} of {}: not refused, but {}", Name(op), Name(dtype), status.ToString()));
   }
 
   void ReduceScatter(size_t count, DataType dtype, bool in_place, ReduceOp op = ReduceOp::kSum) {
     const std::string what =
-        fmt::format("reduce_scatter of {} {} ({})", count, NameOf(dtype), NameOf(op));
+        fmt::format("reduce_scatter of {} {} ({})", count, Name(dtype), Name(op));
     Buffer send = Allocate(count * ranks(), dtype);
     Buffer recv = Allocate(count, dtype);
     FillInput(send, 0, count * ranks(), dtype, op, rank());
@@ -365,7 +364,7 @@ class Suite {
 
   void Reduce(size_t count, DataType dtype, bool in_place, ReduceOp op, int root) {
     const std::string what =
-        fmt::format("reduce of {} {} ({}) to {}", count, NameOf(dtype), NameOf(op), root);
+        fmt::format("reduce of {} {} ({}) to {}", count, Name(dtype), Name(op), root);
     const bool is_root = root == rank();
     Buffer send = Allocate(count, dtype);
     Buffer recv = Allocate(count, dtype);
@@ -407,7 +406,7 @@ class Suite {
   }
 
   void Group(DataType dtype, ReduceOp op) {
-    const std::string what = fmt::format("group of {} ({})", NameOf(dtype), NameOf(op));
+    const std::string what = fmt::format("group of {} ({})", Name(dtype), Name(op));
     std::vector<Buffer> buffers;
     std::vector<Tensor> tensors;
     for (size_t i = 0; i < 50; ++i) {
@@ -478,7 +477,7 @@ class Suite {
       float value[2] = {rank() == 0 ? NAN : 1.0F, static_cast<float>(rank())};
       if (Expect(communicator_.AllReduce(value, value, 2, DataType::kFloat32, op), "NaN") &&
           !std::isnan(value[0])) {
-        Fail(fmt::format("{}: a NaN is lost", NameOf(op)));
+        Fail(fmt::format("{}: a NaN is lost", Name(op)));
       }
     }
   }

@@ -222,7 +222,7 @@ void ElasticSim::Apply(const effect::PublishGeneration& e) {
       });
     }
   }
-  for (const RankAnswer& answer : ranks_.Publish(KvAssignmentOf(e.ranks, e.generation))) {
+  for (const RankAnswer& answer : ranks_.Publish(ToKvAssignment(e.ranks, e.generation))) {
     const auto id = static_cast<WorkerId>(answer.answer.id >> 32);
     ToAgent(answer.relay,
             [this, id, text = *answer.answer.value, g = e.generation] { TakeAnswer(id, text, g); });

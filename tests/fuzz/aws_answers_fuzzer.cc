@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!root.ok()) return 0;
   for (const hvdray::AwsInstance& instance : hvdray::InstancesIn(*root)) {
     Require(!instance.id.empty());
-    const auto node = hvdray::CloudNodeOf(instance);
+    const auto node = hvdray::ToCloudNode(instance);
     Require(!node || node->id == instance.id);
   }
   (void)hvdray::SubnetsIn(*root).size();

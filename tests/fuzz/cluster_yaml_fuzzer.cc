@@ -24,7 +24,7 @@ void CheckForms(const hvdray::ClusterSpec& spec) {
     if (!again.ok() || hvdray::YamlText(*again->resolved) != resolved) std::abort();
   }
   for (const auto kind : {hvdray::ClusterNodeKind::kHead, hvdray::ClusterNodeKind::kWorker}) {
-    const hvdray::ClusterNodeSetup setup = hvdray::ClusterNodeSetupOf(spec, kind, "w");
+    const hvdray::ClusterNodeSetup setup = hvdray::ToClusterNodeSetup(spec, kind, "w");
     if (!spec.is_local()) continue;
     for (const std::string& command : setup.start_commands) {
       if (command.find("--autoscaling-config") != std::string::npos) std::abort();
@@ -43,7 +43,7 @@ void CheckSpec(const hvdray::ClusterSpec& spec) {
   }
   if (least > spec.max_workers) std::abort();
   CheckForms(spec);
-  const auto hosts = hvdray::ClusterHostsOf(spec, 1);
+  const auto hosts = hvdray::ToClusterHosts(spec, 1);
   if (!hosts.ok()) return;
   if (!spec.is_local() || hosts->empty()) std::abort();
   std::set<std::string> addresses;

@@ -22,7 +22,7 @@ void CheckKey(const std::string& text) {
     return;
   }
   if (facts->public_blob.empty()) return;
-  Require(facts->type == hvdray::SshKeyTypeOf(hvdray::AlgorithmOfBlob(facts->public_blob)));
+  Require(facts->type == hvdray::ToSshKeyType(hvdray::AlgorithmOfBlob(facts->public_blob)));
 }
 
 /// Base64 hides the fields from whoever changes bytes: the same input once more below it.

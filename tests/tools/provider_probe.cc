@@ -22,7 +22,7 @@
 namespace hvdray {
 namespace {
 
-Json JsonOf(const CloudNode& node) {
+Json ToJson(const CloudNode& node) {
   return {{"id", node.id},
           {"kind", std::string(KindWord(node.kind))},
           {"node_type", node.node_type},
@@ -37,7 +37,7 @@ Json JsonOf(const CloudNode& node) {
           {"tags", Json(node.tags)}};
 }
 
-Json JsonOf(const std::vector<ProviderStep>& steps) {
+Json ToJson(const std::vector<ProviderStep>& steps) {
   Json list = Json::array();
   for (const ProviderStep& step : steps) {
     list.push_back({{"action", std::string(ActionWord(step.action))},
@@ -48,13 +48,13 @@ Json JsonOf(const std::vector<ProviderStep>& steps) {
   return list;
 }
 
-Json JsonOf(const std::vector<CloudNode>& nodes) {
+Json ToJson(const std::vector<CloudNode>& nodes) {
   Json list = Json::array();
-  for (const CloudNode& node : nodes) list.push_back(JsonOf(node));
+  for (const CloudNode& node : nodes) list.push_back(ToJson(node));
   return list;
 }
 
-Json JsonOf(const PreparedCluster& prepared) {
+Json ToJson(const PreparedCluster& prepared) {
   Json nodes = Json::array();
   for (const PreparedNode& node : prepared.nodes) {
     nodes.push_back({{"node_type", node.node_type},
@@ -63,14 +63,14 @@ Json JsonOf(const PreparedCluster& prepared) {
                      {"launch_hash", node.launch_hash},
                      {"resources", Json(node.resources)}});
   }
-  return {{"steps", JsonOf(prepared.steps)},
+  return {{"steps", ToJson(prepared.steps)},
           {"warnings", Json(prepared.warnings)},
           {"nodes", std::move(nodes)},
           {"private_key_path", prepared.private_key_path}};
 }
 
-Json JsonOf(const CreateOutcome& outcome) {
-  return {{"nodes", JsonOf(outcome.nodes)},
+Json ToJson(const CreateOutcome& outcome) {
+  return {{"nodes", ToJson(outcome.nodes)},
           {"shortfall", outcome.shortfall.ok() ? "" : outcome.shortfall.ToString()}};
 }
 
@@ -93,24 +93,24 @@ Result<Json> Call(Provider& provider, const std::string& verb,
                   const std::vector<std::string>& words) {
   if (verb == "list") {
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<CloudNode> nodes, provider.List());
-    return JsonOf(nodes);
+    return ToJson(nodes);
   }
   if (verb == "plan") {
     HVDRAY_ASSIGN_OR_RETURN(const ProviderPlan plan, provider.Plan());
-    return Json{{"steps", JsonOf(plan.steps)}, {"warnings", Json(plan.warnings)}};
+    return Json{{"steps", ToJson(plan.steps)}, {"warnings", Json(plan.warnings)}};
   }
   if (verb == "prepare") {
     HVDRAY_ASSIGN_OR_RETURN(const PreparedCluster prepared, provider.Prepare({}));
-    return JsonOf(prepared);
+    return ToJson(prepared);
   }
   if (verb == "create" || verb == "start") {
     HVDRAY_ASSIGN_OR_RETURN(const CreateRequest request, RequestOf(provider, words));
     HVDRAY_ASSIGN_OR_RETURN(const CreateOutcome outcome, verb == "create"
                                                              ? provider.Create(request)
                                                              : provider.StartStopped(request));
-    Json json = JsonOf(outcome);
+    Json json = ToJson(outcome);
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<CloudNode> listed, provider.List());
-    json["listed"] = JsonOf(listed);
+    json["listed"] = ToJson(listed);
     return json;
   }
   if (verb == "tag") {
@@ -139,14 +139,14 @@ Result<Json> Call(Provider& provider, const std::string& verb,
   }
   if (verb == "purge") {
     HVDRAY_ASSIGN_OR_RETURN(const std::vector<ProviderStep> steps, provider.Purge());
-    return JsonOf(steps);
+    return ToJson(steps);
   }
   return Status(ErrorCode::kUsage, "provider_probe: no verb " + verb);
 }
 
 /// The RunInstances form of a type, without what belongs to one launch.
 Result<Json> Form(const ClusterSpec& spec, const std::string& type_name) {
-  HVDRAY_ASSIGN_OR_RETURN(const AwsInput input, AwsInputOf(spec));
+  HVDRAY_ASSIGN_OR_RETURN(const AwsInput input, ToAwsInput(spec));
   for (const AwsTypeInput& type : input.types) {
     if (type.name != type_name) continue;
     Json config = type.node_config;

@@ -133,7 +133,7 @@ class DialledAgentTest : public ::testing::Test {
       if (!actor_status_ && ::waitpid(actor_, &status, WNOHANG) == actor_) actor_status_ = status;
       return actor_status_.has_value();
     }));
-    return ShellCodeOf(actor_status_.value_or(0));
+    return ShellCode(actor_status_.value_or(0));
   }
   bool NothingIsLeft() {
     return WaitFor(*loop_, [&] { return FindMarked(mark_).empty(); });

@@ -66,8 +66,8 @@ TEST(GpuFactsTest, ADriverThatKnowsNoSuchFieldLeavesThemUnknown) {
 }
 
 TEST(PackagesTest, OnlyMarkedRowsCountAndTheFirstOfAName) {
-  EXPECT_EQ(PackagesOf("noise\nhvdray-package:Python 3.11.2\nhvdray-package:NCCL 2.18.5\r\n"
-                       "hvdray-package:NCCL 2.1\nhvdray-package:broken\nhvdray-package:"),
+  EXPECT_EQ(Packages("noise\nhvdray-package:Python 3.11.2\nhvdray-package:NCCL 2.18.5\r\n"
+                     "hvdray-package:NCCL 2.1\nhvdray-package:broken\nhvdray-package:"),
             (std::vector<wire::PackageFacts>{{"Python", "3.11.2"}, {"NCCL", "2.18.5"}}));
 }
 
@@ -246,14 +246,14 @@ TEST(HostInspectionTest, WithoutAPythonModulesSaySo) {
 }
 
 TEST(HostTextsTest, AnImportCountsOnceItHasSaidSo) {
-  EXPECT_EQ(ModuleFactsOf("a", {1, "warning\n\nhvdray-imported:1.0\ncrash at the end\n"}),
+  EXPECT_EQ(ToModuleFacts("a", {1, "warning\n\nhvdray-imported:1.0\ncrash at the end\n"}),
             (wire::ModuleFacts{"a", "1.0", ""}));
-  EXPECT_EQ(ModuleFactsOf("a", {1, "Traceback:\nImportError: x\n\n"}),
+  EXPECT_EQ(ToModuleFacts("a", {1, "Traceback:\nImportError: x\n\n"}),
             (wire::ModuleFacts{"a", "", "ImportError: x"}));
-  const wire::ModuleFacts killed = ModuleFactsOf("a", {139, "half a line"});
+  const wire::ModuleFacts killed = ToModuleFacts("a", {139, "half a line"});
   EXPECT_EQ(killed.version, "");
   ExpectSays(killed.trouble, {"Python", "signal 11"});
-  const wire::ModuleFacts failed = ModuleFactsOf("a", {3, ""});
+  const wire::ModuleFacts failed = ToModuleFacts("a", {3, ""});
   EXPECT_EQ(failed.version, "");
   ExpectSays(failed.trouble, {"Python", "code 3"});
 }
@@ -278,11 +278,11 @@ TEST(HostTextsTest, LibcIsReadOutOfTheLibraryItself) {
 }
 
 TEST(HostTextsTest, DistributionMayBeQuoted) {
-  EXPECT_EQ(DistributionOf("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
+  EXPECT_EQ(Distribution("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
             "Debian GNU/Linux 12 (bookworm)");
-  EXPECT_EQ(DistributionOf("PRETTY_NAME=Alpine"), "Alpine");
-  EXPECT_EQ(DistributionOf("PRETTY_NAME=\"\n"), "\"");
-  EXPECT_EQ(DistributionOf(""), "");
+  EXPECT_EQ(Distribution("PRETTY_NAME=Alpine"), "Alpine");
+  EXPECT_EQ(Distribution("PRETTY_NAME=\"\n"), "\"");
+  EXPECT_EQ(Distribution(""), "");
 }
 
 TEST(HostTextsTest, MemoryRowsAreInKibibytes) {
@@ -293,13 +293,13 @@ TEST(HostTextsTest, MemoryRowsAreInKibibytes) {
 }
 
 TEST(HostTextsTest, DriverVersionOfBothKindsOfModule) {
-  EXPECT_EQ(NvidiaDriverOf("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug\n"
-                           "GCC version:  gcc 12.2.0\n"),
+  EXPECT_EQ(NvidiaDriver("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug\n"
+                         "GCC version:  gcc 12.2.0\n"),
             "535.104.05");
-  EXPECT_EQ(NvidiaDriverOf("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  "
-                           "Release Build"),
+  EXPECT_EQ(NvidiaDriver("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  "
+                         "Release Build"),
             "550.54.14");
-  EXPECT_EQ(NvidiaDriverOf("GCC version only"), "");
+  EXPECT_EQ(NvidiaDriver("GCC version only"), "");
 }
 
 TEST(HostTextsTest, RowsOfNvidiaSmi) {

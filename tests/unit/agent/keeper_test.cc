@@ -110,7 +110,7 @@ class KeeperTest : public ::testing::Test {
   /// The exit code; 128+n for a signal.
   int ReapKeeper() {
     EXPECT_TRUE(WaitFor(*loop_, [&] { return IsReaped(); }));
-    return ShellCodeOf(keeper_status_.value_or(0));
+    return ShellCode(keeper_status_.value_or(0));
   }
   bool NothingIsLeft() {
     return WaitFor(*loop_, [&] { return FindMarked(mark_).empty(); });

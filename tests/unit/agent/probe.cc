@@ -159,7 +159,7 @@ int BeActor(int count, char** words) {
                    {static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)), POLLIN, 0}};
   (void)!::poll(ends, 2, -1);
   ::close(pipe[1]);
-  return ShellCodeOf(ReapChild(agent));
+  return ShellCode(ReapChild(agent));
 }
 
 // Writes until there is no memory left; only for a group with a limit.

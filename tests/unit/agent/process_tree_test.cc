@@ -33,18 +33,18 @@ TEST(ParseKinTest, CutAndMalformedTextsGiveNothing) {
 
 TEST(RelativesOfTest, DescendantsOfEveryDepthBelong) {
   const std::vector<ProcessKin> all = {{5, 1, 5}, {6, 5, 5}, {7, 6, 7}, {8, 7, 8}, {9, 1, 9}};
-  EXPECT_EQ(RelativesOf(all, 5), (Pids{6, 7, 8}));
-  EXPECT_EQ(RelativesOf(all, 8), Pids());
+  EXPECT_EQ(Relatives(all, 5), (Pids{6, 7, 8}));
+  EXPECT_EQ(Relatives(all, 8), Pids());
 }
 
 TEST(RelativesOfTest, MembersOfTheGroupBelongWhoeverTheirParentIs) {
   // 6 has lost its parent; 7 is its child in a group of its own.
   const std::vector<ProcessKin> all = {{5, 1, 5}, {6, 1, 5}, {7, 6, 7}, {9, 1, 9}};
-  EXPECT_EQ(RelativesOf(all, 5), (Pids{6, 7}));
+  EXPECT_EQ(Relatives(all, 5), (Pids{6, 7}));
 }
 
 TEST(RelativesOfTest, ACircleInAListingEnds) {
-  EXPECT_EQ(RelativesOf(std::vector<ProcessKin>{{5, 6, 5}, {6, 5, 6}}, 5), Pids{6});
+  EXPECT_EQ(Relatives(std::vector<ProcessKin>{{5, 6, 5}, {6, 5, 6}}, 5), Pids{6});
 }
 
 TEST(ScanProcessesTest, FindsAChildUnderItsParent) {
@@ -53,7 +53,7 @@ TEST(ScanProcessesTest, FindsAChildUnderItsParent) {
     for (;;) ::pause();
   }
   const std::vector<ProcessKin> all = ScanProcesses();
-  const Pids relatives = RelativesOf(all, ::getpid());
+  const Pids relatives = Relatives(all, ::getpid());
   EXPECT_TRUE(std::binary_search(relatives.begin(), relatives.end(), child));
   EXPECT_EQ(std::count(all.begin(), all.end(), ProcessKin{child, ::getpid(), ::getpgrp()}), 1);
   ::kill(child, SIGKILL);

@@ -13,7 +13,7 @@
 namespace hvdray {
 namespace {
 
-std::vector<int> DescriptorsOf(const std::vector<ProcessConnection>& connections) {
+std::vector<int> Descriptors(const std::vector<ProcessConnection>& connections) {
   std::vector<int> fds;
   for (const ProcessConnection& connection : connections) fds.push_back(connection.fd);
   std::sort(fds.begin(), fds.end());
@@ -24,7 +24,7 @@ class TcpSocketsTest : public testing::Test {
  protected:
   std::vector<ProcessConnection> Own() {
     TcpSockets sockets(diag_);
-    auto own = sockets.ConnectionsOf(::getpid());
+    auto own = sockets.Connections(::getpid());
     EXPECT_TRUE(own.ok()) << own.status().ToString();
     return own.ok() ? *own : std::vector<ProcessConnection>();
   }
@@ -33,7 +33,7 @@ class TcpSocketsTest : public testing::Test {
 
 TEST_F(TcpSocketsTest, NamesDescriptorAndEndsOfAConnection) {
   const TestListener listener;
-  const std::vector<int> before = DescriptorsOf(Own());
+  const std::vector<int> before = Descriptors(Own());
   UniqueFd client;
   ASSERT_EQ(ConnectTo(listener.port(), &client), 0);
   const auto own = Own();
@@ -73,7 +73,7 @@ TEST_F(TcpSocketsTest, OtherSocketsAreDescriptorsButNoConnections) {
   ASSERT_TRUE(pair.ok());
   const UniqueFd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const UniqueFd unconnected(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(DescriptorsOf(Own()), DescriptorsOf(before));
+  EXPECT_EQ(Descriptors(Own()), Descriptors(before));
   const auto sockets = ListSocketDescriptors(::getpid());
   ASSERT_TRUE(sockets.ok());
   for (const int fd : {pair->first.get(), udp.get(), unconnected.get()}) {
@@ -85,7 +85,7 @@ TEST_F(TcpSocketsTest, OtherSocketsAreDescriptorsButNoConnections) {
 
 TEST_F(TcpSocketsTest, AProcessThatIsNotThereIsAnError) {
   TcpSockets sockets(diag_);
-  EXPECT_EQ(sockets.ConnectionsOf(0x7FFFFFFF).status().code(), ErrorCode::kSystem);
+  EXPECT_EQ(sockets.Connections(0x7FFFFFFF).status().code(), ErrorCode::kSystem);
 }
 
 }  // namespace

@@ -292,7 +292,7 @@ int Filter(uint32_t number, uint32_t action, uint32_t least = 0) {
   return static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program));
 }
 
-std::set<std::string> DescriptorsOf(pid_t pid) {
+std::set<std::string> Descriptors(pid_t pid) {
   std::set<std::string> numbers;
   const std::string path = "/proc/" + std::to_string(pid) + "/fd";
   DIR* const directory = ::opendir(path.c_str());
@@ -326,7 +326,7 @@ TEST_F(WorkerSetTest, AWorkerThatHangsOnItsWayIntoItsDirectoryHoldsNothingOfOurs
     if (Spawn(request, child).stage != ExecStage::kNone) return 2;
     pollfd in_chdir{hanging, POLLIN, 0};
     if (::poll(&in_chdir, 1, 60'000) != 1) return 3;
-    const bool is_clean = DescriptorsOf(child.pid) == std::set<std::string>{"0", "1", "2", "3"};
+    const bool is_clean = Descriptors(child.pid) == std::set<std::string>{"0", "1", "2", "3"};
     ::kill(child.pid, SIGKILL);
     return is_clean ? 0 : 1;
   });

@@ -40,12 +40,12 @@ TEST(SpawnApartTest, AProgramHasNothingOfOursButThreeDescriptors) {
     ASSERT_EQ(SpawnApart(as, command, null.get(), null.get(), -1, pid), 0);
     EXPECT_EQ(::getpgid(pid), pid);
     EXPECT_EQ(::getsid(pid) == pid, as == ApartAs::kSession);
-    EXPECT_EQ(ShellCodeOf(ReapChild(pid)), 128 + SIGUSR1) << "it is neither ignored nor blocked";
+    EXPECT_EQ(ShellCode(ReapChild(pid)), 128 + SIGUSR1) << "it is neither ignored nor blocked";
   }
   ::signal(SIGUSR1, SIG_DFL);
   const Texts look = {"sh", "-c", fmt::format("test ! -e /proc/$$/fd/{}", inherited.get())};
   ASSERT_EQ(SpawnApart(ApartAs::kGroup, look, null.get(), null.get(), -1, pid), 0);
-  EXPECT_EQ(ShellCodeOf(ReapChild(pid)), 0);
+  EXPECT_EQ(ShellCode(ReapChild(pid)), 0);
   EXPECT_EQ(SpawnApart(ApartAs::kGroup, {"/nonexistent"}, null.get(), null.get(), -1, pid), ENOENT);
 }
 
@@ -76,13 +76,13 @@ TEST(SpawnApartTest, NoSignalToOurGroupReachesAProgramThatIsBeingStarted) {
       pid_t pid = -1;
       (void)!::write(starts.write_end.get(), "", 1);
       if (SpawnApart(as, {"true"}, null.get(), null.get(), -1, pid) != 0) ::_exit(99);
-      if (ShellCodeOf(ReapChild(pid)) != 0) ++hit;
+      if (ShellCode(ReapChild(pid)) != 0) ++hit;
     }
     ::kill(sender, SIGKILL);
     ReapChild(sender);
     ::_exit(hit == 0 ? 0 : 1);
   }
-  EXPECT_EQ(ShellCodeOf(ReapChild(starter)), 0);
+  EXPECT_EQ(ShellCode(ReapChild(starter)), 0);
 }
 
 // Forks a child that becomes `words`.
@@ -97,7 +97,7 @@ int Start(const Texts& words, pid_t& pid) {
 TEST(ExecTest, AProgramOfThePathRuns) {
   pid_t pid = -1;
   ASSERT_EQ(Start({"sh", "-c", "exit 7"}, pid), 0);
-  EXPECT_EQ(ShellCodeOf(ReapChild(pid)), 7);
+  EXPECT_EQ(ShellCode(ReapChild(pid)), 7);
 }
 
 TEST(ExecTest, AChildThatCannotExecReportsWhyAndIsReaped) {
@@ -111,7 +111,7 @@ TEST(ExecTest, ASignalsCodeIsThatOfAShell) {
   pid_t pid = -1;
   ASSERT_EQ(Start({"sleep", "1000"}, pid), 0);
   ::kill(pid, SIGTERM);
-  EXPECT_EQ(ShellCodeOf(ReapChild(pid)), 128 + SIGTERM);
+  EXPECT_EQ(ShellCode(ReapChild(pid)), 128 + SIGTERM);
 }
 
 }  // namespace

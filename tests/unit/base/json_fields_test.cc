@@ -97,7 +97,7 @@ std::string Written(const Car& car, FieldWriter::Escape escape = {}) {
   return WriteFields([&car](FieldWriter& io) { Fields(io, car); }, escape);
 }
 
-Status StatusOf(const char* text, FieldReader::Missing missing = kKeeps) {
+Status ToStatus(const char* text, FieldReader::Missing missing = kKeeps) {
   Car car;
   return ReadFields(ParseJson(text).value(), missing, [&car](FieldReader& io) { Fields(io, car); });
 }
@@ -147,9 +147,9 @@ TEST(JsonFieldsTest, AWriterClampsTimes) {
 }
 
 TEST(JsonFieldsTest, MissingKeysKeepDefaultsOrAreFaults) {
-  EXPECT_TRUE(StatusOf("{}").ok());
-  EXPECT_TRUE(StatusOf(R"({"unknown":{"a":[1]}})").ok());
-  ExpectFault("{}", StatusOf("{}", kStrict), ErrorCode::kProtocolError, "number");
+  EXPECT_TRUE(ToStatus("{}").ok());
+  EXPECT_TRUE(ToStatus(R"({"unknown":{"a":[1]}})").ok());
+  ExpectFault("{}", ToStatus("{}", kStrict), ErrorCode::kProtocolError, "number");
   const Json json = ParseJson(R"({"a":{"b":{}}})").value();
   const auto fault_of = [&json](bool keeps) {
     int value = 0;
@@ -209,7 +209,7 @@ TEST(JsonFieldsTest, AFaultIsNamedWithItsPlace) {
       {R"({"spare":{"size":31},"number":"1"})", "number"},
   };
   for (const auto& [text, place] : rows) {
-    ExpectFault(text, StatusOf(text), ErrorCode::kProtocolError, place);
+    ExpectFault(text, ToStatus(text), ErrorCode::kProtocolError, place);
   }
 }
 

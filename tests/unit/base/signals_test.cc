@@ -96,7 +96,7 @@ int LeftBy(void (*restore)()) {
     ::_exit((is_ignored(SIGCHLD) ? 1 : 0) + (is_ignored(SIGHUP) ? 2 : 0) +
             (IsBlocked(SIGTERM) ? 4 : 0));
   }
-  return ShellCodeOf(ReapChild(pid));
+  return ShellCode(ReapChild(pid));
 }
 
 TEST(SignalsTest, AProgramKeepsWhatIsIgnoredOnPurposeAndAForkedChildNothing) {

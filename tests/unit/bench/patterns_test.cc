@@ -14,7 +14,7 @@ constexpr size_t kCount = 2 * Pattern::kPeriod + 5;
 
 std::vector<DataType> DataTypes() {
   std::vector<DataType> all;
-  for (uint8_t i = 0; NameOf(static_cast<DataType>(i)) != "?"; ++i) {
+  for (uint8_t i = 0; Name(static_cast<DataType>(i)) != "?"; ++i) {
     all.push_back(static_cast<DataType>(i));
   }
   return all;
@@ -42,7 +42,7 @@ std::string ReduceInTurn(ReduceOp op, DataType dtype, int size, bool is_backward
 
 TEST(PatternsTest, ResultsAreExactInEveryTypeAndOrder) {
   for (const DataType dtype : DataTypes()) {
-    for (uint8_t i = 0; NameOf(static_cast<ReduceOp>(i)) != "?"; ++i) {
+    for (uint8_t i = 0; Name(static_cast<ReduceOp>(i)) != "?"; ++i) {
       const auto op = static_cast<ReduceOp>(i);
       if (FindReduce(dtype, op) == nullptr) continue;
       for (const int size : {1, 2, 3, 7, 64, 65, 300}) {
@@ -51,7 +51,7 @@ TEST(PatternsTest, ResultsAreExactInEveryTypeAndOrder) {
           EXPECT_EQ(
               expected.CountWrong(ReduceInTurn(op, dtype, size, is_backwards).data(), 0, kCount),
               0U)
-              << NameOf(op) << " of " << NameOf(dtype) << ", " << size << " ranks";
+              << Name(op) << " of " << Name(dtype) << ", " << size << " ranks";
         }
       }
     }

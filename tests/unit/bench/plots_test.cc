@@ -32,20 +32,20 @@ std::vector<BenchRow> TwoTypes() {
 }
 
 TEST(PlotsTest, ASeriesIsNamedByWhatSetsItApart) {
-  const std::vector<PlotSeries> two = SeriesOf(TwoTypes());
+  const std::vector<PlotSeries> two = Series(TwoTypes());
   ASSERT_EQ(two.size(), 2U);
   EXPECT_EQ(two[0].name, "all_reduce, shm, float32");
   EXPECT_EQ(two[1].name, "all_reduce, shm, int8");
   EXPECT_EQ(two[0].points.size(), 8U);
-  const auto one = SeriesOf(std::vector{Row(Collective::kBroadcast, DataType::kInt8, 8, 1)});
+  const auto one = Series(std::vector{Row(Collective::kBroadcast, DataType::kInt8, 8, 1)});
   ASSERT_EQ(one.size(), 1U);
   EXPECT_EQ(one[0].name, "broadcast, shm");
-  EXPECT_TRUE(SeriesOf(std::vector{Row(Collective::kReduce, DataType::kInt8, 8, 0)}).empty())
+  EXPECT_TRUE(Series(std::vector{Row(Collective::kReduce, DataType::kInt8, 8, 0)}).empty())
       << "a logarithm of 0";
 }
 
 TEST(PlotsTest, TheTerminalShowsEachSeriesByItsLetter) {
-  const std::string plot = TerminalPlot(SeriesOf(TwoTypes()));
+  const std::string plot = TerminalPlot(Series(TwoTypes()));
   const std::string grid = plot.substr(0, plot.find("all_reduce"));
   EXPECT_EQ(std::count(grid.begin(), grid.end(), 'a') - 0, 8 + 1) << plot << "and its legend";
   EXPECT_NE(plot.find("  b all_reduce, shm, int8\n"), std::string::npos);
@@ -59,14 +59,14 @@ TEST(PlotsTest, TheTerminalShowsEachSeriesByItsLetter) {
 }
 
 TEST(PlotsTest, OnePointIsAPlotToo) {
-  const auto series = SeriesOf(std::vector{Row(Collective::kReduce, DataType::kInt8, 8, 1)});
+  const auto series = Series(std::vector{Row(Collective::kReduce, DataType::kInt8, 8, 1)});
   EXPECT_NE(TerminalPlot(series).find('a'), std::string::npos);
   EXPECT_EQ(SvgPlot(series, "one").find("nan"), std::string::npos);
   EXPECT_EQ(SvgPlot(series, "one").find("inf"), std::string::npos);
 }
 
 TEST(PlotsTest, TheSvgHasALineForEachSeriesAndLabelledAxes) {
-  const std::string svg = SvgPlot(SeriesOf(TwoTypes()), "a < b & c");
+  const std::string svg = SvgPlot(Series(TwoTypes()), "a < b & c");
   size_t lines = 0;
   for (size_t at = svg.find("<polyline"); at != std::string::npos;
        at = svg.find("<polyline", at + 1)) {

@@ -70,7 +70,7 @@ TEST(BenchRunnerTest, EveryCaseIsRightAndTheSameOnAllRanks) {
         BenchOptions options;
         options.iterations = 2;
         options.warmup_iterations = 0;
-        auto runner = BenchRunner::Make(*ranks[i], options, MaxBytesOf(cases));
+        auto runner = BenchRunner::Make(*ranks[i], options, MaxBytes(cases));
         ASSERT_TRUE(runner.ok());
         for (const BenchCase& one : cases) {
           Result<BenchRow> row = runner->Measure(one);

@@ -111,7 +111,7 @@ TEST(SweepTest, ARowHasTheBytesOfTheLargerBuffer) {
   EXPECT_EQ(cases[0].bytes, 96U);
   EXPECT_EQ(cases[1].count, 4U) << "of one rank";
   EXPECT_EQ(cases[1].bytes, 96U);
-  EXPECT_EQ(MaxBytesOf(cases), 96U);
+  EXPECT_EQ(MaxBytes(cases), 96U);
 }
 
 TEST(SweepTest, ASizeBelowOneElementIsOneElementAndIsMeasuredOnce) {

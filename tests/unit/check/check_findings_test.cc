@@ -42,7 +42,7 @@ Finding OnlyFinding(const std::function<void(CheckFacts&, CheckedHost&)>& spoil)
 TEST(CheckFindingsTest, HostsThatAreWellGiveNoFindingAndZero) {
   EXPECT_TRUE(FindFindings(GoodFacts()).empty());
   EXPECT_TRUE(FindFindings(GoodFacts(1)).empty());
-  EXPECT_EQ(ExitCodeOf({}), 0);
+  EXPECT_EQ(ExitCode({}), 0);
 }
 
 TEST(CheckFindingsTest, ALostHostIsAnErrorWithItsOwnCodeAndHint) {
@@ -54,7 +54,7 @@ TEST(CheckFindingsTest, ALostHostIsAnErrorWithItsOwnCodeAndHint) {
   EXPECT_EQ(finding.text, "host node1: no key is taken");
   EXPECT_EQ(finding.hint, "-i KEY");
   EXPECT_EQ(finding.hosts, std::vector<std::string>{"node1"});
-  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 125);
+  EXPECT_EQ(ExitCode(std::span(&finding, 1)), 125);
 }
 
 TEST(CheckFindingsTest, HostsLostAlikeAreOneFinding) {
@@ -153,7 +153,7 @@ TEST(CheckFindingsTest, AWorkingDirectoryThatIsMissingOrNotOursAloneIsAnError) {
     });
     EXPECT_EQ(error.code, ErrorCode::kWorkerStartFailed);
     ExpectFinding(error, "working_folder", {"host node1", "/data/job", text});
-    EXPECT_EQ(ExitCodeOf(std::span(&error, 1)), 125);
+    EXPECT_EQ(ExitCode(std::span(&error, 1)), 125);
   }
 }
 
@@ -170,7 +170,7 @@ TEST(CheckFindingsTest, AScriptThatIsNotThereIsAnErrorLikeACommandThatIsNot) {
     host.inspection->missing_files = {{"train.py", ENOENT}};
   });
   ExpectFinding(finding, "files", {"host node1", "train.py", "/data/job", std::strerror(ENOENT)});
-  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 127);
+  EXPECT_EQ(ExitCode(std::span(&finding, 1)), 127);
 }
 
 TEST(CheckFindingsTest, OtherArgumentsThatAreFilesHereAreAWarning) {
@@ -188,7 +188,7 @@ TEST(CheckFindingsTest, AModuleThatCannotBeImportedIsAnErrorAndSaysWhy) {
                                 {"torch", "", "ModuleNotFoundError: No module named 'torch'"}};
   });
   ExpectFinding(finding, "imports", {"host node1", "torch", "ModuleNotFoundError"});
-  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 1);
+  EXPECT_EQ(ExitCode(std::span(&finding, 1)), 1);
 }
 
 TEST(CheckFindingsTest, VersionsOfModulesAreCompared) {
@@ -237,7 +237,7 @@ TEST(CheckFindingsTest, AMissingCommandGivesTheCodeThatTheJobWould) {
     });
     EXPECT_EQ(finding.code, row.code);
     ExpectFinding(finding, "command", {"host node1", row.fact});
-    EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), row.exit_code);
+    EXPECT_EQ(ExitCode(std::span(&finding, 1)), row.exit_code);
   }
 }
 
@@ -353,7 +353,7 @@ TEST(CheckFindingsTest, AHostWithoutAnInterfaceIsAnError) {
     host.nic_status = Status(ErrorCode::kNoUsableInterface, "host node1 has no interface");
   });
   EXPECT_EQ(finding.code, ErrorCode::kNoUsableInterface);
-  EXPECT_EQ(ExitCodeOf(std::span(&finding, 1)), 125);
+  EXPECT_EQ(ExitCode(std::span(&finding, 1)), 125);
 }
 
 TEST(CheckFindingsTest, GpusWithErrorsAndLoweredClocksAreWarnings) {
@@ -400,12 +400,12 @@ TEST(CheckFindingsTest, TheExitCodeIsThatOfWhatAJobWouldMeetFirst) {
   const Finding missing = error(ErrorCode::kCommandNotFound);
   const Finding denied = error(ErrorCode::kCommandNotExecutable);
   const Finding warning{"kind", ErrorCode::kOk, "text", "hint", {}};
-  EXPECT_EQ(ExitCodeOf(std::vector{warning}), 0);
-  EXPECT_EQ(ExitCodeOf(std::vector{missing, denied, warning}), 127);
-  EXPECT_EQ(ExitCodeOf(std::vector{denied, missing}), 126);
-  EXPECT_EQ(ExitCodeOf(std::vector{missing, host}), 125);
-  EXPECT_EQ(ExitCodeOf(std::vector{host, missing}), 125);
-  EXPECT_EQ(ExitCodeOf(std::vector{missing, host, slots}), 2);
+  EXPECT_EQ(ExitCode(std::vector{warning}), 0);
+  EXPECT_EQ(ExitCode(std::vector{missing, denied, warning}), 127);
+  EXPECT_EQ(ExitCode(std::vector{denied, missing}), 126);
+  EXPECT_EQ(ExitCode(std::vector{missing, host}), 125);
+  EXPECT_EQ(ExitCode(std::vector{host, missing}), 125);
+  EXPECT_EQ(ExitCode(std::vector{missing, host, slots}), 2);
 }
 
 TEST(CheckFindingsTest, TooFewSlotsStandBesideAllElseAndComeFirst) {
@@ -414,7 +414,7 @@ TEST(CheckFindingsTest, TooFewSlotsStandBesideAllElseAndComeFirst) {
   const std::vector<Finding> findings = FindFindings(facts);
   ASSERT_GT(findings.size(), 3U);
   EXPECT_EQ(findings[0].kind, "slots");
-  EXPECT_EQ(ExitCodeOf(findings), 2);
+  EXPECT_EQ(ExitCode(findings), 2);
 }
 
 TEST(CheckFindingsTest, ErrorsStandBeforeWarningsAndEachHasAHint) {

@@ -22,7 +22,7 @@ CheckFacts AlikeFacts(int hosts) {
 
 TEST(HostDifferencesTest, LikeHostsHaveNone) {
   const CheckFacts facts = AlikeFacts(4);
-  EXPECT_TRUE(DifferencesOf(facts).empty());
+  EXPECT_TRUE(Differences(facts).empty());
   EXPECT_EQ(DifferencesText(facts), "");
 }
 
@@ -41,7 +41,7 @@ TEST(HostDifferencesTest, TheTextIsAsInTheGoldenFile) {
 TEST(HostDifferencesTest, WhatMostHaveComesFirst) {
   CheckFacts facts = AlikeFacts(3);
   facts.hosts[0].inspection->kernel = "5.4.0";
-  const std::vector<HostDifference> differences = DifferencesOf(facts);
+  const std::vector<HostDifference> differences = Differences(facts);
   ASSERT_EQ(differences.size(), 1U);
   EXPECT_EQ(differences[0].name, "kernel");
   EXPECT_EQ(differences[0].values[0].hosts, (std::vector<std::string>{"node2", "node3"}));
@@ -52,10 +52,10 @@ TEST(HostDifferencesTest, WhatIsUnknownIsNoDifferenceAndWhatIsMissingIsOne) {
   CheckFacts facts = AlikeFacts(3);
   facts.hosts[0].inspection->packages.clear();  // no Python, or an older agent
   facts.hosts[0].inspection->variables.clear();
-  EXPECT_TRUE(DifferencesOf(facts).empty());
+  EXPECT_TRUE(Differences(facts).empty());
   facts.hosts[1].inspection->packages.pop_back();
-  ASSERT_EQ(DifferencesOf(facts).size(), 1U);
-  EXPECT_EQ(DifferencesOf(facts)[0].values[0].value, "none");
+  ASSERT_EQ(Differences(facts).size(), 1U);
+  EXPECT_EQ(Differences(facts)[0].values[0].value, "none");
 }
 
 TEST(HostDifferencesTest, VariablesOfALoginAreShownButAreNoFinding) {
@@ -75,14 +75,14 @@ TEST(HostDifferencesTest, TheAgentOfThisMachineHasNoLogin) {
   CheckFacts facts = AlikeFacts(2);
   facts.hosts[0].is_remote = false;
   facts.hosts[0].inspection->variables[0].value = "WARN";
-  EXPECT_TRUE(DifferencesOf(facts).empty());
+  EXPECT_TRUE(Differences(facts).empty());
 }
 
 TEST(HostDifferencesTest, TheUsersFileOfNcclCountsBeforeThatOfTheMachine) {
   CheckFacts facts = AlikeFacts(2);
   facts.hosts[0].inspection->variables.push_back({"NCCL_IB_HCA", "mlx5_7", "nccl.conf"});
-  ASSERT_EQ(DifferencesOf(facts).size(), 1U);
-  EXPECT_EQ(DifferencesOf(facts)[0].values[0].value, "mlx5_7");
+  ASSERT_EQ(Differences(facts).size(), 1U);
+  EXPECT_EQ(Differences(facts)[0].values[0].value, "mlx5_7");
 }
 
 }  // namespace

@@ -55,10 +55,10 @@ TEST(NetworkMatrixTest, NoCellTouchesTheNext) {
 }
 
 TEST(MediansTest, OneSlowHostOfThreeIsNotTheRule) {
-  const NetworkMedians medians = MediansOf(WithSlowHost(3, 0).pairs);
+  const NetworkMedians medians = Medians(WithSlowHost(3, 0).pairs);
   EXPECT_DOUBLE_EQ(medians.bytes_per_s, 1.1e9);
   EXPECT_DOUBLE_EQ(medians.round_trip_s, 60e-6);
-  EXPECT_EQ(MediansOf({}).bytes_per_s, 0);
+  EXPECT_EQ(Medians({}).bytes_per_s, 0);
 }
 
 TEST(SlowPairsTest, AHostThatIsSlowWithAllOthersIsOneFinding) {

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 AwsFault FaultOfCode(const std::string& code, int status = 400) {
-  return AwsFaultOf(status, {.code = code, .message = "words"});
+  return ToAwsFault(status, {.code = code, .message = "words"});
 }
 
 TEST(AwsErrorsTest, CodesAreClassifiedByWhatHelps) {
@@ -36,7 +36,7 @@ TEST(AwsErrorsTest, CodesAreClassifiedByWhatHelps) {
 }
 
 TEST(AwsErrorsTest, AProfileMadeAMomentAgoIsWaitedFor) {
-  EXPECT_EQ(AwsFaultOf(400, {.code = "InvalidParameterValue",
+  EXPECT_EQ(ToAwsFault(400, {.code = "InvalidParameterValue",
                              .message = "Value (arn:…) for parameter iamInstanceProfile.arn is "
                                         "invalid. Invalid IAM Instance Profile ARN"}),
             AwsFault::kNotYetVisible);

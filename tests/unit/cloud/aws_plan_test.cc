@@ -44,21 +44,21 @@ Status Refused(const AwsInput& input, const AwsFacts& facts) {
   return plan.status();
 }
 
-std::string SubnetsOf(const AwsTypePlan& type) { return DumpJson(type.node_config["SubnetIds"]); }
+std::string Subnets(const AwsTypePlan& type) { return DumpJson(type.node_config["SubnetIds"]); }
 
 TEST(AwsPlanTest, SubnetsAreTakenFromZToAInTheVpcOfTheFirst) {
   const AwsPlan plan = Planned(Input(), Facts());
-  EXPECT_EQ(SubnetsOf(plan.types[0]), R"(["subnet-c","subnet-a"])");
-  EXPECT_EQ(SubnetsOf(plan.types[1]), R"(["subnet-c","subnet-a"])");
+  EXPECT_EQ(Subnets(plan.types[0]), R"(["subnet-c","subnet-a"])");
+  EXPECT_EQ(Subnets(plan.types[1]), R"(["subnet-c","subnet-a"])");
   EXPECT_EQ(plan.types[0].vpc_id, "vpc-1");
 }
 
 TEST(AwsPlanTest, ZonesOfTheFileDecideTheOrderAndTheVpc) {
   AwsInput input = Input();
   input.zones = {"us-west-2a", "us-west-2c"};
-  EXPECT_EQ(SubnetsOf(Planned(input, Facts()).types[0]), R"(["subnet-a","subnet-c"])");
+  EXPECT_EQ(Subnets(Planned(input, Facts()).types[0]), R"(["subnet-a","subnet-c"])");
   input.zones = {"us-west-2b", "us-west-2c"};
-  EXPECT_EQ(SubnetsOf(Planned(input, Facts()).types[0]), R"(["subnet-2"])");
+  EXPECT_EQ(Subnets(Planned(input, Facts()).types[0]), R"(["subnet-2"])");
   input.zones = {"us-west-2z"};
   const Status status = Refused(input, Facts());
   EXPECT_EQ(status.message(),
@@ -69,7 +69,7 @@ TEST(AwsPlanTest, ZonesOfTheFileDecideTheOrderAndTheVpc) {
 TEST(AwsPlanTest, InternalAddressesMakePrivateSubnetsUsable) {
   AwsInput input = Input();
   input.use_internal_ips = true;
-  EXPECT_EQ(SubnetsOf(Planned(input, Facts()).types[0]), R"(["subnet-p","subnet-c","subnet-a"])");
+  EXPECT_EQ(Subnets(Planned(input, Facts()).types[0]), R"(["subnet-p","subnet-c","subnet-a"])");
   AwsFacts facts = Facts();
   for (AwsSubnet& subnet : facts.subnets) subnet.maps_public_address = false;
   EXPECT_EQ(Refused(Input(), facts).hint(),
@@ -80,7 +80,7 @@ TEST(AwsPlanTest, SubnetsOfTheFileDecideTheVpcOfOtherTypes) {
   AwsInput input = Input();
   input.types[1].node_config["SubnetIds"] = {"subnet-2"};
   const AwsPlan plan = Planned(input, Facts());
-  EXPECT_EQ(SubnetsOf(plan.types[0]), R"(["subnet-2"])");
+  EXPECT_EQ(Subnets(plan.types[0]), R"(["subnet-2"])");
   EXPECT_EQ(plan.groups.size(), 1U);
   EXPECT_TRUE(plan.groups.contains("vpc-2"));
 }
@@ -99,7 +99,7 @@ TEST(AwsPlanTest, GroupsOfTheFileDecideTheVpcAndMustShareIt) {
   facts.groups = {{"sg-1", "one", "vpc-2"}, {"sg-2", "two", "vpc-1"}};
   input.types[0].node_config["SecurityGroupIds"] = {"sg-1"};
   const AwsPlan plan = Planned(input, facts);
-  EXPECT_EQ(SubnetsOf(plan.types[1]), R"(["subnet-2"])");
+  EXPECT_EQ(Subnets(plan.types[1]), R"(["subnet-2"])");
   EXPECT_FALSE(plan.types[0].needs_group);
   EXPECT_TRUE(plan.types[1].needs_group);
   input.types[1].node_config["SecurityGroupIds"] = {"sg-2"};
@@ -219,7 +219,7 @@ TEST(AwsPlanTest, ATemplateKeepsWhatItSets) {
   EXPECT_FALSE(plan.types[1].node_config.contains("ImageId"));
   EXPECT_FALSE(plan.types[1].node_config.contains("SubnetIds"));
   EXPECT_FALSE(plan.types[1].needs_group);
-  EXPECT_EQ(AwsSubnetsOf(plan.types[1].node_config), std::vector<std::string>{""});
+  EXPECT_EQ(AwsSubnets(plan.types[1].node_config), std::vector<std::string>{""});
 }
 
 TEST(AwsPlanTest, RulesAreTheGroupItselfSshAndThoseOfTheFile) {
@@ -271,7 +271,7 @@ TEST(AwsPlanTest, InterfacesAreRaisedAndMustHaveBoth) {
             interfaces + "}}}",
         "c.yaml");
     EXPECT_TRUE(spec.ok()) << spec.status().ToString();
-    return AwsInputOf(*spec);
+    return ToAwsInput(*spec);
   };
   const auto raised = input("[{SubnetId: s, Groups: [g, h]}, {SubnetId: s, Groups: [g]}]");
   ASSERT_TRUE(raised.ok()) << raised.status().ToString();
@@ -282,8 +282,8 @@ TEST(AwsPlanTest, InterfacesAreRaisedAndMustHaveBoth) {
 }
 
 TEST(AwsPlanTest, TerminatedInstancesAreNoNodes) {
-  EXPECT_EQ(CloudNodeOf({.id = "i", .state = "terminated"}), std::nullopt);
-  const auto node = CloudNodeOf({.id = "i",
+  EXPECT_EQ(ToCloudNode({.id = "i", .state = "terminated"}), std::nullopt);
+  const auto node = ToCloudNode({.id = "i",
                                  .state = "stopping",
                                  .tags = {{"ray-node-type", "head"}, {"ray-node-status", "s"}}});
   ASSERT_TRUE(node);

@@ -279,7 +279,7 @@ TEST_F(AwsProviderTest, AllPagesAreRead) {
 TEST(AwsEndpointTest, EndpointsAreAmazonsUnlessTheEnvironmentSaysOtherwise) {
   const auto url = [](AwsService service, const std::string& region,
                       const Environment& environment = {}) {
-    const AwsEndpoint endpoint = AwsEndpointOf(service, region, environment);
+    const AwsEndpoint endpoint = ToAwsEndpoint(service, region, environment);
     return endpoint.url + " " + endpoint.region + "/" + endpoint.service;
   };
   EXPECT_EQ(url(AwsService::kEc2, "us-west-2"),

@@ -36,39 +36,39 @@ TEST(CloudHostsTest, TheFileSaysWhichAddressIsUsed) {
     ClusterSpec spec;
     spec.provider.use_internal_ips = row.use_internal_ips;
     spec.provider.use_external_head_ip = row.use_external_head_ip;
-    EXPECT_EQ(CloudAddressOf(spec, kHead), row.head);
-    EXPECT_EQ(CloudAddressOf(spec, kWorker), row.worker);
-    EXPECT_EQ(CloudHostOf(spec, kHead, 1).dial_name(), row.head);
-    EXPECT_EQ(CloudHostOf(spec, kHead, 1).host, "10.0.0.1") << "as Ray has it";
+    EXPECT_EQ(CloudAddress(spec, kHead), row.head);
+    EXPECT_EQ(CloudAddress(spec, kWorker), row.worker);
+    EXPECT_EQ(CloudHost(spec, kHead, 1).dial_name(), row.head);
+    EXPECT_EQ(CloudHost(spec, kHead, 1).host, "10.0.0.1") << "as Ray has it";
   }
 }
 
 TEST(CloudHostsTest, TheHostKeyGoesByTheIdAndAProxyMayDialIt) {
   ClusterSpec spec;
-  const HostSlots host = CloudHostOf(spec, kHead, 4);
+  const HostSlots host = CloudHost(spec, kHead, 4);
   EXPECT_EQ(host.address.host_key_alias, "i-head");
   EXPECT_EQ(host.slots, 4);
   spec.auth.is_proxied_by_node_id = true;
-  EXPECT_EQ(CloudHostOf(spec, kHead, 4).dial_name(), "i-head");
+  EXPECT_EQ(CloudHost(spec, kHead, 4).dial_name(), "i-head");
 }
 
 TEST(CloudHostsTest, SlotsComeFromTheFileElseFromTheType) {
   ClusterSpec spec;
-  EXPECT_EQ(CloudSlotsOf(spec, kWorker, 7), 7);
+  EXPECT_EQ(CloudSlots(spec, kWorker, 7), 7);
   ClusterNodeType& type = spec.node_types.emplace_back();
   type.name = "gpu";
-  EXPECT_EQ(CloudSlotsOf(spec, kWorker, 7), 7);
+  EXPECT_EQ(CloudSlots(spec, kWorker, 7), 7);
   type.resources = {{"CPU", 16}};
-  EXPECT_EQ(CloudSlotsOf(spec, kWorker, 7), 16);
+  EXPECT_EQ(CloudSlots(spec, kWorker, 7), 16);
   spec.slots_per_host = 2;
-  EXPECT_EQ(CloudSlotsOf(spec, kWorker, 7), 2);
+  EXPECT_EQ(CloudSlots(spec, kWorker, 7), 2);
 }
 
 TEST(CloudHostsTest, TheHeadIsTheOneThatLives) {
   const ClusterSpec spec;
   const CloudNode stopped = Node("i-old", ClusterNodeKind::kHead, CloudState::kStopped);
   const std::vector<CloudNode> nodes = {stopped, kHead, kWorker};
-  const Result<const CloudNode*> head = LiveHeadOf(spec, nodes);
+  const Result<const CloudNode*> head = LiveHead(spec, nodes);
   ASSERT_TRUE(head.ok());
   EXPECT_EQ(*head, &nodes[1]);
 }
@@ -76,7 +76,7 @@ TEST(CloudHostsTest, TheHeadIsTheOneThatLives) {
 TEST(CloudHostsTest, WithoutOneLiveHeadTheErrorNamesThoseThereAre) {
   const ClusterSpec spec;
   const auto message = [&spec](const std::vector<CloudNode>& nodes) {
-    const Status status = LiveHeadOf(spec, nodes).status();
+    const Status status = LiveHead(spec, nodes).status();
     EXPECT_EQ(status.code(), ErrorCode::kHostUnreachable);
     return status.message();
   };

@@ -186,7 +186,7 @@ constexpr const char* kLists =
 
 TEST(ClusterNodeSetupTest, HeadAndWorkersGetTheCommonAndTheirOwnCommands) {
   const ClusterSpec spec = Parsed(std::string(kLocal) + kLists);
-  const ClusterNodeSetup head = ClusterNodeSetupOf(spec, ClusterNodeKind::kHead);
+  const ClusterNodeSetup head = ToClusterNodeSetup(spec, ClusterNodeKind::kHead);
   EXPECT_EQ(head.initialization_commands, Lines{"i"});
   EXPECT_EQ(head.setup_commands, (Lines{"s", "h"}));
   EXPECT_EQ(head.start_commands, Lines{"ray start --head"});
@@ -196,7 +196,7 @@ TEST(ClusterNodeSetupTest, HeadAndWorkersGetTheCommonAndTheirOwnCommands) {
   EXPECT_EQ(head.rsync_exclude, Lines{"*.o"});
   EXPECT_EQ(head.rsync_filter, Lines{".gitignore"});
   EXPECT_FALSE(head.container);
-  const ClusterNodeSetup worker = ClusterNodeSetupOf(spec, ClusterNodeKind::kWorker);
+  const ClusterNodeSetup worker = ToClusterNodeSetup(spec, ClusterNodeKind::kWorker);
   EXPECT_EQ(worker.setup_commands, (Lines{"s", "w"}));
   EXPECT_EQ(worker.start_commands, Lines{"ray start --address=$RAY_HEAD_IP"});
   EXPECT_EQ(worker.cluster_synced_files, Lines{"/shared"});
@@ -204,12 +204,12 @@ TEST(ClusterNodeSetupTest, HeadAndWorkersGetTheCommonAndTheirOwnCommands) {
 
 TEST(ClusterNodeSetupTest, OnPremDefaultsStartRayWithoutAnAutoscaler) {
   const ClusterSpec spec = Parsed(kLocal);
-  EXPECT_EQ(ClusterNodeSetupOf(spec, ClusterNodeKind::kHead).start_commands,
+  EXPECT_EQ(ToClusterNodeSetup(spec, ClusterNodeKind::kHead).start_commands,
             (Lines{"ray stop", "ulimit -c unlimited; ray start --head --port=6379"}));
-  EXPECT_EQ(ClusterNodeSetupOf(spec, ClusterNodeKind::kWorker).start_commands,
+  EXPECT_EQ(ToClusterNodeSetup(spec, ClusterNodeKind::kWorker).start_commands,
             (Lines{"ray stop", "ray start --address=$RAY_HEAD_IP:6379"}));
-  EXPECT_TRUE(ClusterNodeSetupOf(spec, ClusterNodeKind::kHead).setup_commands.empty());
-  EXPECT_TRUE(Has(ClusterNodeSetupOf(Parsed(kAws), ClusterNodeKind::kHead).start_commands.at(1),
+  EXPECT_TRUE(ToClusterNodeSetup(spec, ClusterNodeKind::kHead).setup_commands.empty());
+  EXPECT_TRUE(Has(ToClusterNodeSetup(Parsed(kAws), ClusterNodeKind::kHead).start_commands.at(1),
                   "--autoscaling-config=~/ray_bootstrap_config.yaml"));
 }
 
@@ -220,11 +220,11 @@ TEST(ClusterNodeSetupTest, ATypesListsReplaceTheCommonOnesForItsWorkers) {
              "  h: {node_config: {}, worker_setup_commands: [never]}\n"
              "  w: {node_config: {}, worker_setup_commands: [own], initialization_commands: []}\n"
              "  x: {node_config: {}}\n");
-  EXPECT_EQ(ClusterNodeSetupOf(spec, ClusterNodeKind::kHead).setup_commands, (Lines{"s", "h"}));
-  const ClusterNodeSetup own = ClusterNodeSetupOf(spec, ClusterNodeKind::kWorker, "w");
+  EXPECT_EQ(ToClusterNodeSetup(spec, ClusterNodeKind::kHead).setup_commands, (Lines{"s", "h"}));
+  const ClusterNodeSetup own = ToClusterNodeSetup(spec, ClusterNodeKind::kWorker, "w");
   EXPECT_EQ(own.setup_commands, Lines{"own"});
   EXPECT_TRUE(own.initialization_commands.empty());
-  EXPECT_EQ(ClusterNodeSetupOf(spec, ClusterNodeKind::kWorker, "x").setup_commands,
+  EXPECT_EQ(ToClusterNodeSetup(spec, ClusterNodeKind::kWorker, "x").setup_commands,
             (Lines{"s", "w"}));
 }
 
@@ -237,7 +237,7 @@ TEST(ClusterNodeSetupTest, ContainersHaveTheImageAndOptionsOfTheirKindAndType) {
       "head_node_type: h\navailable_node_types:\n  h: {node_config: {}}\n  w: {node_config: {}}\n"
       "  x: {node_config: {}, docker: {worker_image: xi, worker_run_options: [xo], "
       "pull_before_run: no}}\n");
-  const auto head = ClusterNodeSetupOf(spec, ClusterNodeKind::kHead).container;
+  const auto head = ToClusterNodeSetup(spec, ClusterNodeKind::kHead).container;
   ASSERT_TRUE(head);
   EXPECT_EQ(head->image, "hi");
   EXPECT_EQ(head->name, "c");
@@ -246,11 +246,11 @@ TEST(ClusterNodeSetupTest, ContainersHaveTheImageAndOptionsOfTheirKindAndType) {
   EXPECT_TRUE(head->is_podman);
   EXPECT_TRUE(head->detects_runtime);
   EXPECT_FALSE(head->detects_shm_size);
-  const auto common = ClusterNodeSetupOf(spec, ClusterNodeKind::kWorker, "w").container;
+  const auto common = ToClusterNodeSetup(spec, ClusterNodeKind::kWorker, "w").container;
   ASSERT_TRUE(common);
   EXPECT_EQ(common->image, "i");
   EXPECT_EQ(common->run_options, (Lines{"r", "wo"}));
-  const auto own = ClusterNodeSetupOf(spec, ClusterNodeKind::kWorker, "x").container;
+  const auto own = ToClusterNodeSetup(spec, ClusterNodeKind::kWorker, "x").container;
   ASSERT_TRUE(own);
   EXPECT_EQ(own->image, "xi");
   EXPECT_EQ(own->run_options, (Lines{"r", "xo"}));

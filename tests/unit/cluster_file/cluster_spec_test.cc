@@ -43,7 +43,7 @@ std::string ExpectRefused(const std::string& text, std::string_view place) {
 
 std::string HostsOf(const Result<ClusterSpec>& spec, int default_slots = 2) {
   if (!spec.ok()) return spec.status().message();
-  const Result<std::vector<ClusterHost>> hosts = ClusterHostsOf(*spec, default_slots);
+  const Result<std::vector<ClusterHost>> hosts = ToClusterHosts(*spec, default_slots);
   if (!hosts.ok()) {
     EXPECT_EQ(hosts.status().code(), ErrorCode::kNotSupported);
     return hosts.status().message();
@@ -188,7 +188,7 @@ TEST(ClusterSpecTest, HostsThatAreNotInTheFileAreSaidToBeElsewhere) {
     const Result<ClusterSpec> spec =
         Parsed(fmt::format("provider: {}\nmax_workers: 2\n", provider));
     ASSERT_TRUE(spec.ok()) << spec.status().ToString();
-    ExpectFault(provider, ClusterHostsOf(*spec, 2).status(), ErrorCode::kNotSupported);
+    ExpectFault(provider, ToClusterHosts(*spec, 2).status(), ErrorCode::kNotSupported);
   }
 }
 

@@ -274,7 +274,7 @@ TEST(AsyncTest, EveryTypeByEveryOperationGivesTheSameBits) {
         if (one.op == ReduceOp::kMax) expected = *std::max_element(values, values + kRanks);
         if (one.op == ReduceOp::kProduct) expected = values[0] * values[1] * values[2];
         ASSERT_NEAR(LoadNumber(one.out.data(), i, one.type), expected, 0.02)
-            << NameOf(one.type) << " " << NameOf(one.op);
+            << Name(one.type) << " " << Name(one.op);
       }
       results[static_cast<size_t>(options.rank)].push_back(one.out);
     }

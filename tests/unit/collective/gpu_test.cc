@@ -135,7 +135,7 @@ TEST_F(GpuTest, CopiesAndQuotientsAreTheHosts) {
       for (size_t i = 0; i < copies.size(); ++i) {
         EXPECT_TRUE(expected[i].empty() ||
                     std::memcmp(copies[i].to, expected[i].data(), expected[i].size()) == 0)
-            << NameOf(dtype) << " / " << divisor << ", copy " << i;
+            << Name(dtype) << " / " << divisor << ", copy " << i;
       }
     }
   }
@@ -168,7 +168,7 @@ TEST_F(GpuTest, TheQuotientOfEvery16BitFloatIsTheHosts) {
           ++differing;
         }
       }
-      EXPECT_EQ(differing, 0U) << NameOf(dtype) << " / " << divisor;
+      EXPECT_EQ(differing, 0U) << Name(dtype) << " / " << divisor;
     }
   }
 }

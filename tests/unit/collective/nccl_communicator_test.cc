@@ -242,7 +242,7 @@ TEST(NcclBenchTest, ResultsAreCheckedInTheGpusMemory) {
           runner->Measure({kind, DataType::kFloat32, ReduceOp::kSum, 0, 1024 / ranks, 4096});
       ASSERT_TRUE(row.ok()) << row.status().ToString();
       for (const auto& timing : {row->out_of_place, row->in_place}) {
-        EXPECT_EQ(timing ? timing->wrong : 0, 0) << NameOf(kind);
+        EXPECT_EQ(timing ? timing->wrong : 0, 0) << Name(kind);
       }
     }
     EXPECT_GT(runner->MeasureCopy(4096)->least_gbps, 0);

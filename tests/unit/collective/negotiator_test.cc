@@ -77,7 +77,7 @@ class Ranks {
   std::deque<OwnRequest> own_;
 };
 
-std::vector<std::string> NamesOf(const Plan& plan) {
+std::vector<std::string> PlanNames(const Plan& plan) {
   std::vector<std::string> names;
   for (const Batch& batch : plan.batches) {
     for (const PlannedOperation& operation : batch) names.push_back(operation.request->name);
@@ -89,10 +89,10 @@ using Names = std::vector<std::string>;
 
 TEST(NegotiatorTest, AnOperationRunsWhenItIsThereOnAllRanksInAnyOrder) {
   Ranks ranks(2);
-  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("a"), AllReduceOf("b")}, {AllReduceOf("c")}})),
+  EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf("a"), AllReduceOf("b")}, {AllReduceOf("c")}})),
             Names{});
-  EXPECT_EQ(NamesOf(ranks.Round({{}, {AllReduceOf("b")}})), Names{"b"});
-  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("c")}, {AllReduceOf("a")}})), (Names{"a", "c"}));
+  EXPECT_EQ(PlanNames(ranks.Round({{}, {AllReduceOf("b")}})), Names{"b"});
+  EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf("c")}, {AllReduceOf("a")}})), (Names{"a", "c"}));
 }
 
 TEST(NegotiatorTest, KnownRequestsAreBits) {
@@ -101,12 +101,12 @@ TEST(NegotiatorTest, KnownRequestsAreBits) {
   step.reserve(161);
   for (int i = 0; i < 161; ++i)
     step.push_back(AllReduceOf("gradient of layer " + std::to_string(i)));
-  EXPECT_EQ(NamesOf(ranks.Round({step, step})).size(), 161U);
+  EXPECT_EQ(PlanNames(ranks.Round({step, step})).size(), 161U);
   EXPECT_GT(ranks.bytes, 10000U);
-  EXPECT_EQ(NamesOf(ranks.Round({step, step})).size(), 161U);
+  EXPECT_EQ(PlanNames(ranks.Round({step, step})).size(), 161U);
   EXPECT_LT(ranks.bytes, 100U);
   step[7].shape = {5};
-  EXPECT_EQ(NamesOf(ranks.Round({step, step})).size(), 161U);
+  EXPECT_EQ(PlanNames(ranks.Round({step, step})).size(), 161U);
   EXPECT_LT(ranks.bytes, 400U);
 }
 
@@ -114,9 +114,10 @@ TEST(NegotiatorTest, NamesThatNeverRepeatAreForgotten) {
   Ranks ranks(2);
   for (int i = 0; i < 5000; ++i) {
     const Request request = AllReduceOf("noname." + std::to_string(i));
-    ASSERT_EQ(NamesOf(ranks.Round({{request, AllReduceOf("same")}, {AllReduceOf("same"), request}}))
-                  .size(),
-              2U);
+    ASSERT_EQ(
+        PlanNames(ranks.Round({{request, AllReduceOf("same")}, {AllReduceOf("same"), request}}))
+            .size(),
+        2U);
   }
 }
 
@@ -124,9 +125,9 @@ TEST(NegotiatorTest, WhatDiffersIsNamedWithItsRanks) {
   const auto error_of = [](const Request& one, const Request& other) {
     Ranks ranks(2);
     const Plan plan = ranks.Round({{one}, {other}});
-    EXPECT_EQ(NamesOf(plan), Names{one.name});
+    EXPECT_EQ(PlanNames(plan), Names{one.name});
     // The name can be used again.
-    EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf(one.name)}, {AllReduceOf(one.name)}})),
+    EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf(one.name)}, {AllReduceOf(one.name)}})),
               Names{one.name});
     EXPECT_EQ(plan.batches[0][0].error.code(), ErrorCode::kUsage);
     return plan.batches[0][0].error.message();
@@ -206,9 +207,9 @@ TEST(NegotiatorTest, AGroupRunsOnceItIsWhole) {
   Request b = AllReduceOf("b");
   a.group = b.group = GroupOf({"a", "b"});
   a.group_size = b.group_size = 2;
-  EXPECT_EQ(NamesOf(ranks.Round({{a, b}, {a}})), Names{});
-  EXPECT_EQ(NamesOf(ranks.Round({{}, {b}})), (Names{"a", "b"}));
-  EXPECT_EQ(NamesOf(ranks.Round({{b, a}, {a, b}})), (Names{"a", "b"}));
+  EXPECT_EQ(PlanNames(ranks.Round({{a, b}, {a}})), Names{});
+  EXPECT_EQ(PlanNames(ranks.Round({{}, {b}})), (Names{"a", "b"}));
+  EXPECT_EQ(PlanNames(ranks.Round({{b, a}, {a, b}})), (Names{"a", "b"}));
   EXPECT_EQ(GroupOf({"a", "b"}), GroupOf({"b", "a"}));
 }
 
@@ -221,12 +222,12 @@ TEST(NegotiatorTest, AGroupFailsAsAWhole) {
   Request wrong = b;
   wrong.shape = {9};
   Plan plan = ranks.Round({{a, b}, {a, wrong}});
-  ASSERT_EQ(NamesOf(plan), (Names{"a", "b"}));
+  ASSERT_EQ(PlanNames(plan), (Names{"a", "b"}));
   EXPECT_FALSE(plan.batches[0][0].error.ok());
   EXPECT_FALSE(plan.batches[1][0].error.ok());
   // A group on one rank only.
   plan = ranks.Round({{a, b}, {AllReduceOf("a")}});
-  ASSERT_EQ(NamesOf(plan), (Names{"a", "b"}));
+  ASSERT_EQ(PlanNames(plan), (Names{"a", "b"}));
   EXPECT_NE(plan.batches[1][0].error.message().find("Mismatched groups of allreduce 'a'"),
             std::string::npos);
 }
@@ -255,9 +256,9 @@ TEST(NegotiatorTest, SmallTensorsGoTogether) {
 
 TEST(NegotiatorTest, WhoHasJoinedAddsZerosAndTheLastIsNamed) {
   Ranks ranks(3);
-  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("a")}, {JoinOf(7)}, {}})), Names{});
+  EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf("a")}, {JoinOf(7)}, {}})), Names{});
   Plan plan = ranks.Round({{}, {}, {AllReduceOf("a")}});
-  ASSERT_EQ(NamesOf(plan), Names{"a"});
+  ASSERT_EQ(PlanNames(plan), Names{"a"});
   EXPECT_EQ(plan.batches[0][0].absent, std::vector<int>{1});
   Request gather = AllReduceOf("g");
   gather.kind = RequestKind::kAllGather;
@@ -268,13 +269,13 @@ TEST(NegotiatorTest, WhoHasJoinedAddsZerosAndTheLastIsNamed) {
   on_device.is_on_device = true;
   EXPECT_FALSE(ranks.Round({{on_device}, {}, {on_device}}).batches[0][0].error.ok());
   // A late one frees what waited.
-  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("b")}, {}, {}})), Names{});
-  EXPECT_EQ(NamesOf(ranks.Round({{}, {}, {JoinOf(3)}})), Names{"b"});
+  EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf("b")}, {}, {}})), Names{});
+  EXPECT_EQ(PlanNames(ranks.Round({{}, {}, {JoinOf(3)}})), Names{"b"});
   plan = ranks.Round({{JoinOf(5)}, {}, {}});
-  ASSERT_EQ(NamesOf(plan), Names{"join"});
+  ASSERT_EQ(PlanNames(plan), Names{"join"});
   EXPECT_EQ(plan.batches[0][0].last_rank, 0);
   EXPECT_EQ(plan.batches[0][0].sequence, 7);
-  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("a")}, {}, {AllReduceOf("a")}})), Names{});
+  EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf("a")}, {}, {AllReduceOf("a")}})), Names{});
 }
 
 TEST(NegotiatorTest, WhatCameBeforeABarrierEndsBeforeIt) {
@@ -282,11 +283,12 @@ TEST(NegotiatorTest, WhatCameBeforeABarrierEndsBeforeIt) {
   Request barrier;
   barrier.name = "barrier";
   // Known requests are in front of new ones in a message.
-  EXPECT_EQ(NamesOf(ranks.Round({{barrier}, {barrier}})), Names{"barrier"});
+  EXPECT_EQ(PlanNames(ranks.Round({{barrier}, {barrier}})), Names{"barrier"});
   const std::vector<Request> both = {AllReduceOf("new"), barrier};
-  EXPECT_EQ(NamesOf(ranks.Round({both, both})), (Names{"new", "barrier"}));
-  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("late"), barrier}, {}})), Names{});
-  EXPECT_EQ(NamesOf(ranks.Round({{}, {AllReduceOf("late"), barrier}})), (Names{"late", "barrier"}));
+  EXPECT_EQ(PlanNames(ranks.Round({both, both})), (Names{"new", "barrier"}));
+  EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf("late"), barrier}, {}})), Names{});
+  EXPECT_EQ(PlanNames(ranks.Round({{}, {AllReduceOf("late"), barrier}})),
+            (Names{"late", "barrier"}));
 }
 
 TEST(NegotiatorTest, ProcessSetsComeAndGo) {
@@ -300,9 +302,9 @@ TEST(NegotiatorTest, ProcessSetsComeAndGo) {
   // Two of one name, each in its set.
   Request inner = AllReduceOf("a");
   inner.process_set = 1;
-  EXPECT_EQ(NamesOf(ranks.Round({{AllReduceOf("a"), inner}, {AllReduceOf("a")}, {inner}})),
+  EXPECT_EQ(PlanNames(ranks.Round({{AllReduceOf("a"), inner}, {AllReduceOf("a")}, {inner}})),
             Names{"a"});
-  EXPECT_EQ(NamesOf(ranks.Round({{}, {}, {AllReduceOf("a")}})), Names{"a"});
+  EXPECT_EQ(PlanNames(ranks.Round({{}, {}, {AllReduceOf("a")}})), Names{"a"});
   EXPECT_FALSE(ranks.Round({{add}, {add}, {add}}).batches[0][0].error.ok());  // it is there
   Request differs = add;
   differs.numbers = {0, 1};
@@ -315,7 +317,7 @@ TEST(NegotiatorTest, ProcessSetsComeAndGo) {
   Request join = JoinOf();
   join.process_set = 1;
   plan = ranks.Round({{remove, inner, join}, {remove}, {remove}});
-  ASSERT_EQ(NamesOf(plan), (Names{"a", "add", "join"}));
+  ASSERT_EQ(PlanNames(plan), (Names{"a", "add", "join"}));
   EXPECT_FALSE(plan.batches[0][0].error.ok());
   EXPECT_TRUE(plan.batches[1][0].error.ok());
   EXPECT_FALSE(plan.batches[2][0].error.ok());
@@ -337,9 +339,9 @@ TEST(NegotiatorTest, WhatComesWithTheEndOfItsProcessSetIsRefused) {
   remove.numbers = {1};
   Request inner = AllReduceOf("a");
   inner.process_set = 1;
-  EXPECT_EQ(NamesOf(ranks.Round({{remove}, {}})), Names{});
+  EXPECT_EQ(PlanNames(ranks.Round({{remove}, {}})), Names{});
   const Plan plan = ranks.Round({{inner}, {remove}});
-  ASSERT_EQ(NamesOf(plan), (Names{"a", "add"}));
+  ASSERT_EQ(PlanNames(plan), (Names{"a", "add"}));
   EXPECT_NE(plan.batches[0][0].error.message().find("has been removed"), std::string::npos);
 }
 
@@ -376,7 +378,7 @@ TEST(NegotiatorTest, TheEndHasItsReason) {
 TEST(NegotiatorTest, AllEndsAfterWhatIsThere) {
   Ranks ranks(2);
   Plan plan = ranks.Round({{AllReduceOf("a"), AllReduceOf("b")}, {AllReduceOf("a")}}, {}, 1);
-  EXPECT_EQ(NamesOf(plan), Names{"a"});
+  EXPECT_EQ(PlanNames(plan), Names{"a"});
   EXPECT_EQ(plan.end.code(), ErrorCode::kAborted);
   EXPECT_EQ(plan.end.message(), "rank 1 has shut down");
   Ranks others(2);

@@ -29,7 +29,7 @@ TEST(ReduceKernelsTest, EveryHalfSurvivesBeingCopied) {
       if (std::isnan(value)) {
         EXPECT_TRUE(std::isnan(LoadNumber(copy.data(), i, dtype))) << i;
       } else {
-        ASSERT_EQ(copy[i], all[i]) << NameOf(dtype);
+        ASSERT_EQ(copy[i], all[i]) << Name(dtype);
       }
     }
   }
@@ -55,7 +55,7 @@ TEST(ReduceKernelsTest, SumsOfHalvesAreRoundedOnceToTheNearestEven) {
                          static_cast<float>(LoadNumber(c.data(), i, dtype));
       uint16_t expected = 0;
       StoreNumber(&expected, 0, dtype, exact);
-      ASSERT_EQ(sum[i], expected) << NameOf(dtype) << " " << a[i] << " " << b[i] << " " << c[i];
+      ASSERT_EQ(sum[i], expected) << Name(dtype) << " " << a[i] << " " << b[i] << " " << c[i];
     }
   }
 }
@@ -87,8 +87,8 @@ TEST(ReduceKernelsTest, EveryInstructionSetGivesTheSameBits) {
           std::vector<char> got(bytes);
           std::vector<char> also(bytes);
           FindReduce(dtype, op, isa)(sources.data(), 3, got.data(), also.data(), count, divisor);
-          ASSERT_EQ(got, expected) << NameOf(dtype) << " " << NameOf(op) << " of " << count;
-          ASSERT_EQ(also, expected) << NameOf(dtype) << " " << NameOf(op) << " of " << count;
+          ASSERT_EQ(got, expected) << Name(dtype) << " " << Name(op) << " of " << count;
+          ASSERT_EQ(also, expected) << Name(dtype) << " " << Name(op) << " of " << count;
         }
       }
     }
@@ -218,8 +218,8 @@ TEST(ReduceKernelsTest, TheOtherPlaceGetsTheSameBits) {
         // In the place of a source, as the owner of a piece has it.
         FindReduce(dtype, ReduceOp::kSum)(sources.data(), ranks, dst.data(), values[0].data(),
                                           kCount, divisor);
-        EXPECT_EQ(dst, expected) << NameOf(dtype) << " " << ranks;
-        EXPECT_EQ(values[0], expected) << NameOf(dtype) << " " << ranks;
+        EXPECT_EQ(dst, expected) << Name(dtype) << " " << ranks;
+        EXPECT_EQ(values[0], expected) << Name(dtype) << " " << ranks;
       }
     }
   }
@@ -261,7 +261,7 @@ TEST(ScaleTest, MultiplesOfEveryTypeInPlaceAndApart) {
         const double product = static_cast<double>(i) * factor;
         const bool is_whole = dtype <= DataType::kUint8;
         EXPECT_EQ(LoadNumber(to.data(), i, dtype), is_whole ? std::floor(product) : product)
-            << NameOf(dtype) << " " << factor;
+            << Name(dtype) << " " << factor;
       }
     }
   }

@@ -23,7 +23,7 @@ namespace {
 
 Result<ClusterHosts> LoadCluster(const std::string& path) {
   HVDRAY_ASSIGN_OR_RETURN(ClusterSpec spec, LoadClusterSpec(path));
-  HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ClusterHostsOf(spec, 2));
+  HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterHost> hosts, ToClusterHosts(spec, 2));
   ClusterHosts result;
   for (const ClusterHost& host : hosts) result.hosts.push_back({host.address, host.slots});
   result.run = std::move(spec.run);
@@ -93,7 +93,7 @@ TEST(ConfigsTest, TheRayJobResolves) {
   const JobSpec& spec = request->spec;
   EXPECT_TRUE(*spec.ray.is_wanted);
   EXPECT_EQ(*spec.np, 4);
-  const Result<RayRequest> slots = MakeRayRequest(RayAskOf(spec));
+  const Result<RayRequest> slots = MakeRayRequest(ToRayAsk(spec));
   ASSERT_TRUE(slots.ok()) << slots.status().ToString();
   EXPECT_EQ(slots->bundles, std::vector<RayAmounts>(2, {{"CPU", 2}}));
   EXPECT_TRUE(std::filesystem::is_regular_file(*spec.ray.working_dir + "/" + spec.command->at(1)));
@@ -173,7 +173,7 @@ TEST(ConfigsTest, TheLegacyClusterIsTheOneOfHorovodsDocuments) {
 TEST(ConfigsTest, TheOnPremisesClusterNamesItsHosts) {
   const ClusterSpec spec = Cluster("ray_cluster_onprem.yaml");
   EXPECT_TRUE(spec.warnings.empty());
-  const Result<std::vector<ClusterHost>> hosts = ClusterHostsOf(spec, 1);
+  const Result<std::vector<ClusterHost>> hosts = ToClusterHosts(spec, 1);
   ASSERT_TRUE(hosts.ok()) << hosts.status().ToString();
   EXPECT_EQ(*hosts,
             (std::vector<ClusterHost>{{"10.0.0.10", 8}, {"10.0.0.11", 8}, {"10.0.0.12", 8}}));
@@ -186,7 +186,7 @@ TEST(ConfigsTest, TheAwsClusterHasAHeadAndWorkers) {
   ASSERT_EQ(spec.node_types.size(), 2U);
   EXPECT_EQ(spec.min_workers, 2);
   EXPECT_EQ(spec.node_types[1].resources, (std::map<std::string, int64_t>{{"CPU", 8}, {"GPU", 1}}));
-  EXPECT_EQ(ClusterHostsOf(spec, 1).status().code(), ErrorCode::kNotSupported);
+  EXPECT_EQ(ToClusterHosts(spec, 1).status().code(), ErrorCode::kNotSupported);
 }
 
 /// The clusters among the examples.

@@ -57,7 +57,7 @@ TEST(DatasetTest, ShardsTakeEveryImageOnce) {
   }
   std::multiset<int> seen;
   for (int rank = 0; rank < 3; ++rank) {
-    const Dataset shard = ShardOf(all, rank, 3);
+    const Dataset shard = Shard(all, rank, 3);
     for (size_t i = 0; i < shard.size(); ++i) {
       EXPECT_EQ(shard.image(i)[0], static_cast<float>(shard.labels[i]));
       seen.insert(shard.labels[i]);

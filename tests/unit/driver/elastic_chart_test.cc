@@ -38,7 +38,7 @@ TEST(ElasticChartTest, EachTransitionIsOneArrow) {
   const std::vector<std::string> lines = LinesOf(ElasticChart());
   for (const ElasticTransition& arrow : ElasticTransitions()) {
     const std::string line =
-        "    " + std::string(NameOf(arrow.from)) + " --> " + std::string(NameOf(arrow.to)) + ": ";
+        "    " + std::string(Name(arrow.from)) + " --> " + std::string(Name(arrow.to)) + ": ";
     const auto is_it = [&line](const std::string& one) { return one.starts_with(line); };
     EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_it), 1) << line;
   }
@@ -59,7 +59,7 @@ TEST(ElasticChartTest, ThePageSaysWhatEachStateIs) {
   std::vector<std::string> states;
   for (auto state = ElasticState::kGathering; state <= ElasticState::kFinished;
        state = static_cast<ElasticState>(static_cast<int>(state) + 1)) {
-    states.push_back("`" + std::string(NameOf(state)) + "`");
+    states.push_back("`" + std::string(Name(state)) + "`");
   }
   EXPECT_EQ(named, states);
 }

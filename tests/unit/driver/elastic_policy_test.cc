@@ -60,7 +60,7 @@ TEST(ElasticStateTest, EachArrowIsThereOnceAndLeadsSomewhereElse) {
   std::set<std::pair<ElasticState, ElasticState>> seen;
   for (const ElasticTransition& arrow : ElasticTransitions()) {
     EXPECT_TRUE(seen.emplace(arrow.from, arrow.to).second)
-        << NameOf(arrow.from) << " -> " << NameOf(arrow.to);
+        << Name(arrow.from) << " -> " << Name(arrow.to);
     EXPECT_NE(arrow.from, arrow.to);
     EXPECT_FALSE(IsTerminal(arrow.from));
     EXPECT_FALSE(arrow.why.empty());
@@ -74,18 +74,18 @@ TEST(ElasticStateTest, EveryStateHasANameIsReachedAndCanEnd) {
   std::set<std::string_view> names;
   for (int i = 0; i <= static_cast<int>(ElasticState::kFinished); ++i) {
     const auto state = static_cast<ElasticState>(i);
-    names.insert(NameOf(state));
+    names.insert(Name(state));
     bool is_reached = state == ElasticState::kGathering;
     bool is_left = IsTerminal(state);
     for (const ElasticTransition& arrow : ElasticTransitions()) {
       is_reached |= arrow.to == state;
       is_left |= arrow.from == state;
     }
-    EXPECT_TRUE(is_reached && is_left) << NameOf(state);
+    EXPECT_TRUE(is_reached && is_left) << Name(state);
     if (!IsTerminal(state)) {
       EXPECT_TRUE(CanFollow(state, ElasticState::kStopping) ||
                   CanFollow(state, ElasticState::kFinished))
-          << NameOf(state);
+          << Name(state);
     }
   }
   EXPECT_EQ(names.size(), static_cast<size_t>(ElasticState::kFinished) + 1);

@@ -38,7 +38,7 @@ void ExpectVerdictIsExplained(const ElasticSim& sim) {
   switch (verdict.error.code()) {
     case ErrorCode::kWorkerFailed:
       ASSERT_TRUE(verdict.first_failure.has_value());
-      EXPECT_EQ(verdict.exit_code, ExitCodeOf(*verdict.first_failure->status));
+      EXPECT_EQ(verdict.exit_code, ExitCode(*verdict.first_failure->status));
       break;
     case ErrorCode::kInterrupted:
       EXPECT_TRUE(verdict.exit_code == 128 + SIGINT || verdict.exit_code == 128 + SIGTERM);
@@ -89,7 +89,7 @@ TEST(ElasticPropertyTest, TenThousandRandomJobsEndAsTheRulesSay) {
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::unique_ptr<ElasticSim> sim = RandomJob(seed);
-    EXPECT_TRUE(sim->Run(seconds(4000))) << "the job never ends: " << NameOf(sim->driver().state());
+    EXPECT_TRUE(sim->Run(seconds(4000))) << "the job never ends: " << Name(sim->driver().state());
     for (const std::string& rule : sim->violations()) ADD_FAILURE() << rule;
     if (!HasFailure()) ExpectVerdictIsExplained(*sim);
     if (HasFailure()) {
@@ -106,7 +106,7 @@ TEST(ElasticPropertyTest, TenThousandRandomJobsEndAsTheRulesSay) {
   // coincidences; unit tests cover them.
   const std::set<std::string> rare = {"gate -> finished", "restarting -> finished"};
   for (const ElasticTransition& arrow : ElasticTransitions()) {
-    const std::string name = fmt::format("{} -> {}", NameOf(arrow.from), NameOf(arrow.to));
+    const std::string name = fmt::format("{} -> {}", Name(arrow.from), Name(arrow.to));
     if (rare.contains(name)) continue;
     EXPECT_GT(taken[name], 0) << name << " is in the chart and never happens";
   }

@@ -54,7 +54,7 @@ ElasticPolicy FullPolicy() {
   return policy;
 }
 
-Status StatusOf(const std::string& line) {
+Status ToStatus(const std::string& line) {
   RecordDecoder decoder("job.record");
   EXPECT_TRUE(decoder.Header(kFirst).ok());
   const Result<RecordLine> result = decoder.Next(line);
@@ -64,7 +64,7 @@ Status StatusOf(const std::string& line) {
 /// Expects that the second line is refused at `origin`: the place and, where there is one, the
 /// field.
 void ExpectBadLine(const std::string& line, std::string_view origin) {
-  ExpectFault(line, StatusOf(line), ErrorCode::kSpecInvalid, origin);
+  ExpectFault(line, ToStatus(line), ErrorCode::kSpecInvalid, origin);
 }
 
 TEST(ElasticRecordTest, EverySettingComesBack) {
@@ -281,7 +281,7 @@ TEST(ElasticRecordTest, AJobRunsTheSameFromItsRecording) {
 }
 
 TEST(ElasticRecordTest, UnknownKeysAreIgnored) {
-  EXPECT_TRUE(StatusOf(R"({"t":1,"event":"tick","later":{"a":[1]}})").ok());
+  EXPECT_TRUE(ToStatus(R"({"t":1,"event":"tick","later":{"a":[1]}})").ok());
 }
 
 TEST(ElasticRecordTest, WhatIsWrongIsNamedWithItsLine) {
@@ -315,7 +315,7 @@ TEST(ElasticRecordTest, HostsThatWouldEatTheMemoryAreRefused) {
   std::string list = host;
   for (int i = 0; i < 16; ++i) list += "," + host;
   const Status status =
-      StatusOf(R"({"t":1,"event":"hosts_discovered","final":true,"hosts":[)" + list + "]}");
+      ToStatus(R"({"t":1,"event":"hosts_discovered","final":true,"hosts":[)" + list + "]}");
   ExpectFault("17 hosts with 65536 slots each", status, ErrorCode::kSpecInvalid,
               "job.record:2: hosts[16].slots");
   EXPECT_TRUE(NamesFacts(status.message(), {"1048576 slots"})) << status.message();

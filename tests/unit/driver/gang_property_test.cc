@@ -213,7 +213,7 @@ void ExpectFailureIsExplained(const Sim& sim, const GangPolicy& policy, const Fa
       ASSERT_NE(first, nullptr);
       ASSERT_TRUE(verdict.first_failure.has_value());
       EXPECT_EQ(verdict.first_failure->rank, first->rank);
-      EXPECT_EQ(verdict.exit_code, ExitCodeOf(first->status));
+      EXPECT_EQ(verdict.exit_code, ExitCode(first->status));
       EXPECT_FALSE(verdict.first_failure->is_victim);
       EXPECT_FALSE(first->was_stopping);
       if (verdict.origin == ExitOrigin::kWorker) {

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 template <typename E>
-std::vector<Duration> MomentsOf(const Sim& sim) {
+std::vector<Duration> Moments(const Sim& sim) {
   std::vector<Duration> moments;
   for (const auto& [moment, event] : sim.fed()) {
     if (std::holds_alternative<E>(event)) moments.push_back(moment);
@@ -71,7 +71,7 @@ TEST(SimTest, WakesTheDriverAtItsDeadline) {
   Sim sim({.start_timeout = seconds(7)}, {{"a", 1}});
   sim.host(0).ready_after.reset();
   ASSERT_TRUE(sim.Run());
-  EXPECT_EQ(MomentsOf<event::Tick>(sim), std::vector<Duration>{seconds(7)});
+  EXPECT_EQ(Moments<event::Tick>(sim), std::vector<Duration>{seconds(7)});
 }
 
 TEST(SimTest, SaysThatAJobHangsForGood) {
@@ -88,8 +88,8 @@ TEST(SimTest, KillsTheWorkersOfALostHostAtOnceAndTellsOfItLater) {
   sim.host(1).lost_after = seconds(1);
   sim.host(1).loss_noticed_after = seconds(15);
   ASSERT_TRUE(sim.Run());
-  EXPECT_EQ(MomentsOf<event::HostLost>(sim), std::vector<Duration>{seconds(16)});
-  EXPECT_EQ(MomentsOf<event::WorkerExited>(sim).size(), 1u) << "of host a only";
+  EXPECT_EQ(Moments<event::HostLost>(sim), std::vector<Duration>{seconds(16)});
+  EXPECT_EQ(Moments<event::WorkerExited>(sim).size(), 1u) << "of host a only";
   EXPECT_EQ(sim.verdict().exit_code, 125);
 }
 

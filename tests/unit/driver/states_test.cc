@@ -22,7 +22,7 @@ const std::vector<WorkerState> kWorkerStates = {WorkerState::kPending, WorkerSta
 
 TEST(GangStateTest, OnlyFinishedIsTerminal) {
   for (const GangState state : kGangStates) {
-    EXPECT_EQ(IsTerminal(state), state == GangState::kFinished) << NameOf(state);
+    EXPECT_EQ(IsTerminal(state), state == GangState::kFinished) << Name(state);
   }
 }
 
@@ -35,24 +35,24 @@ TEST(GangStateTest, AllowsTheseTransitionsAndNoOther) {
   for (const S from : kGangStates) {
     for (const S to : kGangStates) {
       EXPECT_EQ(CanFollow(from, to), allowed.contains({from, to}))
-          << NameOf(from) << " -> " << NameOf(to);
+          << Name(from) << " -> " << Name(to);
     }
   }
 }
 
 TEST(GangStateTest, HasANameForEach) {
   std::set<std::string_view> names;
-  for (const GangState state : kGangStates) names.insert(NameOf(state));
+  for (const GangState state : kGangStates) names.insert(Name(state));
   EXPECT_EQ(names.size(), kGangStates.size());
   EXPECT_FALSE(names.contains("unknown"));
-  EXPECT_EQ(NameOf(static_cast<GangState>(99)), "unknown");
+  EXPECT_EQ(Name(static_cast<GangState>(99)), "unknown");
 }
 
 TEST(WorkerStateTest, TheLastThreeAreTerminal) {
   const std::set<WorkerState> terminal = {WorkerState::kExited, WorkerState::kFailedToStart,
                                           WorkerState::kLost};
   for (const WorkerState state : kWorkerStates) {
-    EXPECT_EQ(IsTerminal(state), terminal.contains(state)) << NameOf(state);
+    EXPECT_EQ(IsTerminal(state), terminal.contains(state)) << Name(state);
   }
 }
 
@@ -68,17 +68,17 @@ TEST(WorkerStateTest, AllowsTheseTransitionsAndNoOther) {
   for (const S from : kWorkerStates) {
     for (const S to : kWorkerStates) {
       EXPECT_EQ(CanFollow(from, to), allowed.contains({from, to}))
-          << NameOf(from) << " -> " << NameOf(to);
+          << Name(from) << " -> " << Name(to);
     }
   }
 }
 
 TEST(WorkerStateTest, HasANameForEach) {
   std::set<std::string_view> names;
-  for (const WorkerState state : kWorkerStates) names.insert(NameOf(state));
+  for (const WorkerState state : kWorkerStates) names.insert(Name(state));
   EXPECT_EQ(names.size(), kWorkerStates.size());
   EXPECT_FALSE(names.contains("unknown"));
-  EXPECT_EQ(NameOf(static_cast<WorkerState>(99)), "unknown");
+  EXPECT_EQ(Name(static_cast<WorkerState>(99)), "unknown");
 }
 
 }  // namespace

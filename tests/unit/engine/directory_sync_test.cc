@@ -64,7 +64,7 @@ class DirectorySyncTest : public testing::Test {
       if (T* one = std::get_if<T>(&body)) {
         found.push_back(std::move(*one));
       } else {
-        ADD_FAILURE() << "also sent: " << wire::NameOf(wire::TypeOf(body));
+        ADD_FAILURE() << "also sent: " << wire::Name(wire::TypeOf(body));
       }
     }
     sent_[host].clear();

@@ -27,7 +27,7 @@ JobSpec SpecOf(const std::string& line) {
 }
 
 TEST(ElasticOptionsTest, WithoutOptionsThePolicysDefaultsCount) {
-  const ElasticPolicy policy = ElasticPolicyOf(SpecOf("-np 3 --host-discovery-script ./d ./t"),
+  const ElasticPolicy policy = ToElasticPolicy(SpecOf("-np 3 --host-discovery-script ./d ./t"),
                                                std::chrono::system_clock::from_time_t(1700000000));
   const ElasticPolicy defaults;
   EXPECT_EQ(policy.mode, defaults.mode);
@@ -52,7 +52,7 @@ TEST(ElasticOptionsTest, WithoutOptionsThePolicysDefaultsCount) {
 }
 
 TEST(ElasticOptionsTest, EachOptionHasItsField) {
-  const ElasticPolicy policy = ElasticPolicyOf(
+  const ElasticPolicy policy = ToElasticPolicy(
       SpecOf("-np 4 --min-np 2 --max-np 8 -H a:8 --reset-limit 5 --blacklist-cooldown-range 10 100 "
              "--success any --no-break-connections --join together --elastic-timeout 60 "
              "--start-timeout 7 --straggler-timeout 9 --settle 4 --grace 3 --timeout 2h ./t"),
@@ -75,7 +75,7 @@ TEST(ElasticOptionsTest, EachOptionHasItsField) {
 }
 
 TEST(ElasticOptionsTest, AGangHasRestartsAndAPort) {
-  const ElasticPolicy policy = ElasticPolicyOf(
+  const ElasticPolicy policy = ToElasticPolicy(
       SpecOf("-np 1 --min-np 1 --elastic-mode gang --max-restarts 3 --master-port 29500 ./t"),
       std::chrono::system_clock::time_point());
   EXPECT_EQ(policy.mode, ElasticMode::kGang);

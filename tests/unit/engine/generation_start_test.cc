@@ -181,14 +181,14 @@ TEST_F(GenerationStartTest, WorkersHaveChannelsWhereTheJobAsksForThem) {
 
 TEST_F(GenerationStartTest, ModulesToPreloadGoWithEveryGenerationAndLengthenItsStart) {
   EXPECT_TRUE(Messages(Start(1), ranks_)[0].preload.empty());
-  EXPECT_EQ(GangPolicyOf(plan_.spec).preload_limit, Duration::zero());
+  EXPECT_EQ(ToGangPolicy(plan_.spec).preload_limit, Duration::zero());
   plan_.spec.preload.Set({"torch"}, "test");
   plan_.spec.start_timeout.Set(std::chrono::seconds(70), "test");
   for (const auto& [host, message] : Messages(Start(2), ranks_)) {
     EXPECT_EQ(message.preload, std::vector<std::string>{"torch"}) << host;
     EXPECT_EQ(message.preload_limit_ms, 70000U) << host;
   }
-  EXPECT_EQ(GangPolicyOf(plan_.spec).preload_limit, std::chrono::seconds(70));
+  EXPECT_EQ(ToGangPolicy(plan_.spec).preload_limit, std::chrono::seconds(70));
 }
 
 TEST_F(GenerationStartTest, StdinIsForTheFirstGenerationOnly) {

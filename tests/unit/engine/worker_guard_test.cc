@@ -37,7 +37,7 @@ TEST_F(WorkerGuardTest, AnAgentSpeaksForTheWorkersThatItWasGivenOnly) {
       {2, wire::KvRequest{1, KvOp::kRankAndSize, 70'000, "", "h:0", ""}},
   };
   for (const wire::Message& message : messages) {
-    EXPECT_TRUE(Check(4, message).ok()) << wire::NameOf(wire::TypeOf(message.body));
+    EXPECT_TRUE(Check(4, message).ok()) << wire::Name(wire::TypeOf(message.body));
     const Status status = Check(3, message);
     ExpectError(status, ErrorCode::kProtocolError, {"worker 70000", "this host"});
   }

@@ -55,7 +55,7 @@ struct World {
   Status StatusOfPlan() const { return PlanPackage(agent, dir, {}).status(); }
 };
 
-std::set<std::string> NamesOf(const PackagePlan& plan) {
+std::set<std::string> FileNames(const PackagePlan& plan) {
   std::set<std::string> names;
   for (const PackageEntry& entry : plan.entries) {
     if (entry.name.starts_with("files/")) names.insert(entry.name.substr(6));
@@ -106,7 +106,7 @@ TEST(JobPackageTest, WithoutADirectoryThereIsOnlyOurs) {
   const World world;
   const Result<PackagePlan> plan = PlanPackage(world.agent, "", {});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-  EXPECT_EQ(NamesOf(*plan), Names());
+  EXPECT_EQ(FileNames(*plan), Names());
   EXPECT_EQ(plan->entries.size(), 3U);
   EXPECT_EQ(plan->name.size(), std::string("hvdray_0123456789abcdef.zip").size());
 }
@@ -147,11 +147,11 @@ TEST(JobPackageTest, LeavesOutWhatIgnoreFilesAndExcludesName) {
   Write(world.dir + "/.gitignore", "*.log\n!keep.log\n");
   Write(world.dir + "/.rayignore", "*.tmp\n");
   Write(world.dir + "/data/.gitignore", "big\n");
-  EXPECT_EQ(NamesOf(world.Plan()),
+  EXPECT_EQ(FileNames(world.Plan()),
             (Names{".gitignore", ".rayignore", ".hvdray", ".hvdray/mine", "a.py", "keep.log",
                    "data", "data/.gitignore", "data/small", "pkg", "pkg/b.py", "sub", "sub/.hvdray",
                    "sub/.hvdray/kept"}));
-  EXPECT_EQ(NamesOf(world.Plan({"keep.log", "data/", "sub", ".hvdray", "!venv"})),
+  EXPECT_EQ(FileNames(world.Plan({"keep.log", "data/", "sub", ".hvdray", "!venv"})),
             (Names{".gitignore", ".rayignore", "a.py", "pkg", "pkg/b.py", "venv", "venv/x"}))
       << "an exclude wins over what .gitignore keeps";
 }
@@ -163,7 +163,7 @@ TEST(JobPackageTest, LinksAreFollowed) {
   fs::create_symlink(world.root / "outside/tool", world.dir + "/tool");
   fs::create_symlink("real", world.dir + "/again");
   const PackagePlan plan = world.Plan();
-  EXPECT_EQ(NamesOf(plan), (Names{"again", "again/file", "real", "real/file", "tool"}));
+  EXPECT_EQ(FileNames(plan), (Names{"again", "again/file", "real", "real/file", "tool"}));
   const Result<std::string> zip = BuildPackage(plan);
   ASSERT_TRUE(zip.ok()) << zip.status().ToString();
   EXPECT_NE(ReadByPython(*zip).find("tool 755 "), std::string::npos);

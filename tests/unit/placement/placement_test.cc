@@ -217,7 +217,7 @@ auto Sorted(const Map& values) {
 TEST(KvAssignmentOfTest, KnowsEveryScopeAndSlotOfUnevenHosts) {
   const auto ranks = AssignRanks(std::vector<HostSlots>{{"a", 3}, {"b", 1}, {"c", 2}}, 6, {});
   ASSERT_TRUE(ranks.ok());
-  const KvAssignment assignment = KvAssignmentOf(*ranks, 4);
+  const KvAssignment assignment = ToKvAssignment(*ranks, 4);
   EXPECT_EQ(assignment.generation, 4u);
   EXPECT_EQ(Sorted(assignment.scope_sizes), (std::map<std::string, int>{{"global", 6},
                                                                         {"local_a", 3},
@@ -236,7 +236,7 @@ TEST(KvAssignmentOfTest, KnowsEveryScopeAndSlotOfUnevenHosts) {
 }
 
 TEST(KvAssignmentOfTest, IsEmptyWithoutRanks) {
-  const KvAssignment assignment = KvAssignmentOf({}, 1);
+  const KvAssignment assignment = ToKvAssignment({}, 1);
   EXPECT_TRUE(assignment.scope_sizes.empty());
   EXPECT_TRUE(assignment.rank_and_size.empty());
 }

@@ -38,7 +38,7 @@ TEST(RayAddressTest, PartsAreWhatConnectsTo) {
   EXPECT_EQ(address->prefix, "/ray");
 }
 
-std::string ProxyOf(const std::string& url, std::map<std::string, std::string> values) {
+std::string Proxy(const std::string& url, std::map<std::string, std::string> values) {
   const auto proxy = FindRayProxy(*ParseRayAddress(url), With(std::move(values)));
   if (!proxy.ok()) return proxy.status().message();
   if (!proxy->has_value()) return "none";
@@ -48,18 +48,18 @@ std::string ProxyOf(const std::string& url, std::map<std::string, std::string> v
 
 TEST(RayProxyTest, OnlyAnHttpsDashboardElsewhereHasOne) {
   const std::map<std::string, std::string> set = {{"HTTPS_PROXY", "http://proxy:3128/"}};
-  EXPECT_EQ(ProxyOf("https://ray.example.com", set), ":@proxy:3128");
-  EXPECT_EQ(ProxyOf("http://ray.example.com", set), "none");
-  EXPECT_EQ(ProxyOf("https://127.0.0.1:8265", set), "none");
-  EXPECT_EQ(ProxyOf("https://localhost", set), "none");
-  EXPECT_EQ(ProxyOf("https://ray.example.com", {}), "none");
-  EXPECT_EQ(ProxyOf("https://a.b", {{"HTTPS_PROXY", "x:1"}, {"https_proxy", "y"}}), ":@y:80");
+  EXPECT_EQ(Proxy("https://ray.example.com", set), ":@proxy:3128");
+  EXPECT_EQ(Proxy("http://ray.example.com", set), "none");
+  EXPECT_EQ(Proxy("https://127.0.0.1:8265", set), "none");
+  EXPECT_EQ(Proxy("https://localhost", set), "none");
+  EXPECT_EQ(Proxy("https://ray.example.com", {}), "none");
+  EXPECT_EQ(Proxy("https://a.b", {{"HTTPS_PROXY", "x:1"}, {"https_proxy", "y"}}), ":@y:80");
 }
 
 TEST(RayProxyTest, WhatNoProxyNamesIsReachedDirectly) {
   const auto with = [](const std::string& list) {
-    return ProxyOf("https://ray.example.com:8443",
-                   {{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", list}});
+    return Proxy("https://ray.example.com:8443",
+                 {{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", list}});
   };
   for (const char* list : {"*", "example.com", ".example.com", "x, ray.example.com",
                            "ray.example.com:8443", "localhost ray.example.com", ".Example.COM"}) {
@@ -68,16 +68,15 @@ TEST(RayProxyTest, WhatNoProxyNamesIsReachedDirectly) {
   for (const char* list : {"ample.com", "ray.example.com:443", "example.org", ",", ""}) {
     EXPECT_EQ(with(list), ":@p:1") << list;
   }
-  EXPECT_EQ(
-      ProxyOf("https://[fd00::7]", {{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", "[fd00::7]"}}),
-      "none");
+  EXPECT_EQ(Proxy("https://[fd00::7]", {{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", "[fd00::7]"}}),
+            "none");
 }
 
 TEST(RayProxyTest, ALoginIsTakenAndNeverTold) {
   const std::string url = "https://ray.example.com";
-  EXPECT_EQ(ProxyOf(url, {{"HTTPS_PROXY", "http://me:a%40b%3A@[::1]:8080"}}), "me:a@b:@::1:8080");
+  EXPECT_EQ(Proxy(url, {{"HTTPS_PROXY", "http://me:a%40b%3A@[::1]:8080"}}), "me:a@b:@::1:8080");
   for (const char* wrong : {"socks5://me:secret@p:1", "http://me:secret@", "http://secret:port"}) {
-    const std::string said = ProxyOf(url, {{"HTTPS_PROXY", wrong}});
+    const std::string said = Proxy(url, {{"HTTPS_PROXY", wrong}});
     EXPECT_EQ(said.find("secret"), std::string::npos) << said;
     ExpectSays(said, {"HTTPS_PROXY", "not", "HTTP proxy"});
   }

@@ -8,7 +8,7 @@
 namespace hvdray {
 namespace {
 
-int StatusOf(std::string_view method, std::string_view target, bool has_length = true) {
+int ToStatus(std::string_view method, std::string_view target, bool has_length = true) {
   return ParseKvRequest(method, target, has_length).status;
 }
 
@@ -25,21 +25,21 @@ TEST(HorovodProtocolTest, SplitsAPathIntoScopeAndKey) {
 TEST(HorovodProtocolTest, KnowsTheThreeVerbs) {
   EXPECT_EQ(ParseKvRequest("GET", "/a/b", false).call.verb, KvVerb::kGet);
   EXPECT_EQ(ParseKvRequest("DELETE", "/a/b", false).call.verb, KvVerb::kDelete);
-  EXPECT_EQ(StatusOf("GET", "/a/b", false), 200);
-  EXPECT_EQ(StatusOf("DELETE", "/a/b", false), 200);
+  EXPECT_EQ(ToStatus("GET", "/a/b", false), 200);
+  EXPECT_EQ(ToStatus("DELETE", "/a/b", false), 200);
 }
 
 TEST(HorovodProtocolTest, RefusesOtherMethods) {
-  EXPECT_EQ(StatusOf("HEAD", "/global/0"), 405);
+  EXPECT_EQ(ToStatus("HEAD", "/global/0"), 405);
   for (const char* method : {"POST", "OPTIONS", "CONNECT", "TRACE", "PATCH", "put", "get", ""}) {
-    EXPECT_EQ(StatusOf(method, "/global/0"), 501) << method;
+    EXPECT_EQ(ToStatus(method, "/global/0"), 501) << method;
   }
 }
 
 TEST(HorovodProtocolTest, RefusesPathsThatAreNotScopeAndKey) {
   for (const char* target : {"", "/", "//", "/global", "/global/", "//0", "global/0", "/a/b/c",
                              "/a//b", "/a/b/", "http://127.0.0.1/a/b", "*", "127.0.0.1:80"}) {
-    EXPECT_EQ(StatusOf("GET", target), 400) << target;
+    EXPECT_EQ(ToStatus("GET", target), 400) << target;
   }
 }
 
@@ -48,11 +48,11 @@ TEST(HorovodProtocolTest, RefusesBytesThatALogCouldNotShow) {
   for (const std::string& key : {"a b"s, "a\tb"s, "a\0b"s, "a\x7f"s, "\x80"s, "\xC2"s, "\xC0\xAF"s,
                                  "\xE0\x80\xAF"s, "\xED\xA0\x80"s, "\xF4\x90\x80\x80"s,
                                  "\xF5\x80\x80\x80"s, "\xE2\x82"s, "\xC2\x85"s, "\xE2\x28\xA1"s}) {
-    EXPECT_EQ(StatusOf("GET", "/global/" + key), 400) << testing::PrintToString(key);
-    EXPECT_EQ(StatusOf("GET", "/" + key + "/0"), 400) << testing::PrintToString(key);
+    EXPECT_EQ(ToStatus("GET", "/global/" + key), 400) << testing::PrintToString(key);
+    EXPECT_EQ(ToStatus("GET", "/" + key + "/0"), 400) << testing::PrintToString(key);
   }
-  EXPECT_EQ(StatusOf("GET", "/local_kn\xC3\xB6ten/0"), 200);
-  EXPECT_EQ(StatusOf("GET", "/local_\xE6\xA9\x9F/\xF0\x9F\x90\x8E"), 200);
+  EXPECT_EQ(ToStatus("GET", "/local_kn\xC3\xB6ten/0"), 200);
+  EXPECT_EQ(ToStatus("GET", "/local_\xE6\xA9\x9F/\xF0\x9F\x90\x8E"), 200);
 }
 
 TEST(HorovodProtocolTest, TakesPercentSignsAndQueriesAsTheyAre) {
@@ -63,8 +63,8 @@ TEST(HorovodProtocolTest, TakesPercentSignsAndQueriesAsTheyAre) {
 }
 
 TEST(HorovodProtocolTest, PutNeedsAContentLength) {
-  EXPECT_EQ(StatusOf("PUT", "/global/0", false), 411);
-  EXPECT_EQ(StatusOf("PUT", "/global", false), 400);
+  EXPECT_EQ(ToStatus("PUT", "/global/0", false), 411);
+  EXPECT_EQ(ToStatus("PUT", "/global", false), 400);
 }
 
 TEST(HorovodProtocolTest, ClassifiesScopes) {

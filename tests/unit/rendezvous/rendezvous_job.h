@@ -88,7 +88,7 @@ class RendezvousJob {
     for (auto& member : members_) {
       const auto wait = Duration(
           static_cast<int64_t>(network_.random()() % static_cast<uint64_t>(spread.count() + 1)));
-      network_.After(wait, [this, at = member.get(), meshes = MeshesOf(*member), round = round_] {
+      network_.After(wait, [this, at = member.get(), meshes = Meshes(*member), round = round_] {
         if (!IsMember(at) || round != round_) return;
         at->set_barrier(barrier_);
         at->Init(meshes, fmt::format("g{}r{}", generation_, round), [this] { ++ready_; });
@@ -109,7 +109,7 @@ class RendezvousJob {
     ++round_;
     ready_ = 0;
     for (auto& member : members_) {
-      const FakeMesh all = MeshesOf(*member).front();
+      const FakeMesh all = Meshes(*member).front();
       member->Init({{fmt::format("global_process_set_hash_{}", hash), all.rank, all.size}},
                    fmt::format("p{}", round_), [this] { ++ready_; });
     }
@@ -161,7 +161,7 @@ class RendezvousJob {
     return assignment;
   }
 
-  std::vector<FakeMesh> MeshesOf(const FakeHorovodMember& member) const {
+  std::vector<FakeMesh> Meshes(const FakeHorovodMember& member) const {
     std::vector<FakeMesh> meshes;
     ForEachSlot(
         [&](int host, int rank, int size, int local, int local_size, int cross, int cross_size) {

@@ -41,7 +41,7 @@ bool Has(const std::string& text, std::string_view part) {
 void Blame(Verdict& verdict, wire::ExitStatus status, ErrorCode code) {
   verdict.workers[2].status = status;
   verdict.first_failure = verdict.workers[2];
-  verdict.exit_code = ExitCodeOf(status);
+  verdict.exit_code = ExitCode(status);
   verdict.error = Status(code, "rank 2 on host node2 " + Describe(status));
 }
 

@@ -62,7 +62,7 @@ TEST(OutcomeTest, EachWorkerHasOneWord) {
   Verdict verdict;
   verdict.first_failure = SampleWorker(9, "node9", Exited(1), 1);
   const auto word = [&verdict](const WorkerRecord& worker) {
-    return std::string(OutcomeName(OutcomeOf(worker, verdict)));
+    return std::string(OutcomeName(ToOutcome(worker, verdict)));
   };
   WorkerRecord worker;
   EXPECT_EQ(word(worker), "not_started");
@@ -81,7 +81,7 @@ TEST(OutcomeTest, EachWorkerHasOneWord) {
 
 TEST(OutcomeTest, WithoutAFirstFailureWorkersWereStoppedFromOutside) {
   const WorkerRecord worker = SampleWorker(0, "node1", Killed(SIGTERM), 1);
-  EXPECT_EQ(OutcomeOf(worker, Verdict()), WorkerOutcome::kStopped);
+  EXPECT_EQ(ToOutcome(worker, Verdict()), WorkerOutcome::kStopped);
 }
 
 TEST(WriteJobReportTest, ReplacesAFileWhole) {

@@ -56,18 +56,18 @@ TEST(PythonScriptOfTest, IsTheFirstWordThatPythonDoesNotTakeItself) {
   for (const ScriptRow& row : rows) {
     std::string shown;
     for (const std::string& word : row.command) shown += word + " ";
-    EXPECT_EQ(PythonScriptOf(row.command), row.script) << shown;
+    EXPECT_EQ(PythonScript(row.command), row.script) << shown;
   }
 }
 
 TEST(InterpreterOfTest, ReadsTheFirstLineAsTheKernelDoes) {
-  EXPECT_EQ(InterpreterOf("#!/bin/sh\necho\n"), "/bin/sh");
-  EXPECT_EQ(InterpreterOf("#! \t/usr/bin/env python3\n"), "/usr/bin/env");
-  EXPECT_EQ(InterpreterOf("#!/usr/bin/python3\r\nprint()\r\n"), "/usr/bin/python3\r");
-  EXPECT_EQ(InterpreterOf("#!/bin/sh"), "/bin/sh");
-  EXPECT_EQ(InterpreterOf("#!\n"), "");
-  EXPECT_EQ(InterpreterOf("print()\n"), "");
-  EXPECT_EQ(InterpreterOf(""), "");
+  EXPECT_EQ(Interpreter("#!/bin/sh\necho\n"), "/bin/sh");
+  EXPECT_EQ(Interpreter("#! \t/usr/bin/env python3\n"), "/usr/bin/env");
+  EXPECT_EQ(Interpreter("#!/usr/bin/python3\r\nprint()\r\n"), "/usr/bin/python3\r");
+  EXPECT_EQ(Interpreter("#!/bin/sh"), "/bin/sh");
+  EXPECT_EQ(Interpreter("#!\n"), "");
+  EXPECT_EQ(Interpreter("print()\n"), "");
+  EXPECT_EQ(Interpreter(""), "");
 }
 
 TEST(InterpreterHintTest, ACarriageReturnIsNamed) {

@@ -61,7 +61,7 @@ TEST(HelpTest, EveryOptionOfACommandIsShownEverywhere) {
     const size_t in_completion = completion.find("    " + name + ") words='");
     ASSERT_NE(in_completion, std::string::npos) << name;
     for (const OptionRow& row : OptionsOf(command)) {
-      const std::string text(SpellingsOf(row).front().text);
+      const std::string text(Spellings(row).front().text);
       EXPECT_NE(Help(command).find("  " + text), std::string::npos) << name << text;
       EXPECT_NE(completion.find(text, in_completion), std::string::npos) << name << text;
     }
@@ -121,7 +121,7 @@ TEST(HelpTest, ShowsExamplesThatResolve) {
     ++examples;
     std::string words = line.substr(prefix.size());
     if (words.find("--cluster") != std::string::npos) words += " ./train";
-    EXPECT_TRUE(world.Resolve(words).ok()) << line << world.StatusOf(words).ToString();
+    EXPECT_TRUE(world.Resolve(words).ok()) << line << world.ToStatus(words).ToString();
   }
   EXPECT_GE(examples, 5);
 }

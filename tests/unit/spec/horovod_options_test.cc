@@ -45,7 +45,7 @@ void ExpectBadConfig(const std::string& yaml, std::string_view place,
                      ErrorCode code = ErrorCode::kSpecInvalid) {
   SpecWorld world;
   world.files["cfg.yaml"] = yaml;
-  ExpectFault(yaml, world.StatusOf("-np 1 --config-file cfg.yaml ./t"), code, place);
+  ExpectFault(yaml, world.ToStatus("-np 1 --config-file cfg.yaml ./t"), code, place);
 }
 
 TEST(TunablesTest, AreExportedAsByHorovodrun) {
@@ -241,7 +241,7 @@ TEST(ConfigFileTest, ChoosesAController) {
   world.files["cfg.yaml"] = "controller: mpi\n";
   world.ExpectRefused("-np 1 --config-file cfg.yaml ./t", "cfg.yaml:1:13",
                       ErrorCode::kNotSupported);
-  EXPECT_TRUE(world.StatusOf("-np 1 --config-file cfg.yaml --gloo ./t").ok());
+  EXPECT_TRUE(world.ToStatus("-np 1 --config-file cfg.yaml --gloo ./t").ok());
   world.ExpectRefused("-np 1 --config-file none.yaml ./t", "flag --config-file",
                       ErrorCode::kFileUnreadable);
 }

@@ -224,7 +224,7 @@ TEST(OptionTableTest, RowsAreWhole) {
   for (const OptionRow& row : OptionTable()) {
     EXPECT_FALSE(row.help.empty()) << row.name;
     const bool is_variable = row.group == OptionGroup::kDeveloper;
-    EXPECT_EQ(SpellingsOf(row).empty(), is_variable) << row.name;
+    EXPECT_EQ(Spellings(row).empty(), is_variable) << row.name;
     const bool has_visible =
         std::any_of(AllSpellings().begin(), AllSpellings().end(),
                     [&row](const Spelling& s) { return s.row == &row && !s.is_hidden; });

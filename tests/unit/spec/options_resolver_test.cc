@@ -259,19 +259,19 @@ TEST(ResolveRunTest, CountsAllSlotsWhenHostsAreGivenWithoutANumber) {
 }
 
 TEST(ResolveRunTest, RefusesMoreWorkersThanSlotsInHorovodsWords) {
-  const Status status = SpecWorld().StatusOf("-np 3 -H a:2 ./t");
+  const Status status = SpecWorld().ToStatus("-np 3 -H a:2 ./t");
   EXPECT_EQ(status.code(), ErrorCode::kNotEnoughSlots);
   // Scripts may look for Horovod's words.
   EXPECT_EQ(status.message(),
             "flag -np: Requested more processes (3) than there are available slots (2)");
-  EXPECT_TRUE(SpecWorld().StatusOf("-np 2 -H a:3 ./t").ok()) << "-np caps";
+  EXPECT_TRUE(SpecWorld().ToStatus("-np 2 -H a:3 ./t").ok()) << "-np caps";
 }
 
 TEST(ResolveRunTest, RefusesANumberOfWorkersThatMakesNoSense) {
   for (const char* bad : {"0", "-1", "65537", "two", "99999999999999999999", "1.5", "0x2"}) {
     SpecWorld().ExpectRefused(std::string("-np ") + bad + " ./t", "flag -np");
   }
-  EXPECT_FALSE(SpecWorld().StatusOf("-np= ./t").ok());
+  EXPECT_FALSE(SpecWorld().ToStatus("-np= ./t").ok());
 }
 
 TEST(ResolveRunTest, ReadsHostFiles) {
@@ -299,8 +299,8 @@ TEST(ResolveRunTest, RefusesTwoThatExcludeEachOther) {
                       "flag --log-without-timestamp");
   world.ExpectRefused("-np 1 --torus-allreduce --no-torus-allreduce ./t",
                       "flag --no-torus-allreduce");
-  EXPECT_FALSE(world.StatusOf("-np 1 --gloo --mpi ./t").ok());
-  EXPECT_TRUE(world.StatusOf("-np 1 --log-hide-timestamp --log-without-timestamp ./t").ok());
+  EXPECT_FALSE(world.ToStatus("-np 1 --gloo --mpi ./t").ok());
+  EXPECT_TRUE(world.ToStatus("-np 1 --log-hide-timestamp --log-without-timestamp ./t").ok());
 }
 
 TEST(ResolveRunTest, TakesAnEmptyWordAsNotGivenWhereHorovodrunDoes) {
@@ -323,7 +323,7 @@ TEST(ResolveRunTest, OneJobFileDoesNotHideAnother) {
   world.files["a.yaml"] = world.files["b.yaml"] = "num_proc: 1\n";
   world.ExpectRefused("-f a.yaml -f b.yaml ./t", "flag -f is given twice");
   world.ExpectRefused("-f a.yaml --file b.yaml ./t", "flag --file is given twice");
-  EXPECT_TRUE(world.StatusOf("-f a.yaml -f a.yaml ./t").ok());
+  EXPECT_TRUE(world.ToStatus("-f a.yaml -f a.yaml ./t").ok());
   world.ExpectRefused("--cluster c.yaml --cluster d.yaml ./t", "flag --cluster is given twice");
 }
 
@@ -356,7 +356,7 @@ TEST(ResolveRunTest, RefusesElasticLimitsThatContradictEachOther) {
   ASSERT_TRUE(not_elastic.ok());
   EXPECT_FALSE(not_elastic->spec.is_elastic());
   world.ExpectWarned("-np 4 --max-np 8 ./t", {"flag --max-np"});
-  EXPECT_EQ(world.StatusOf("--host-discovery-script d ./t").hint(), "-np N");
+  EXPECT_EQ(world.ToStatus("--host-discovery-script d ./t").hint(), "-np N");
   world.ExpectRefused("-np 2 --min-np 1 --blacklist-cooldown-range 100 10 ./t",
                       "flag --blacklist-cooldown-range");
   world.ExpectRefused("-np 2 --min-np 1 --blacklist-cooldown-range -1 10 ./t",
@@ -377,8 +377,8 @@ TEST(ResolveRunTest, SaysWhyMpiIsNotSupported) {
 TEST(ResolveRunTest, WantsACommandUnlessNothingRuns) {
   SpecWorld().ExpectRefused("-np 2", "");
   SpecWorld().ExpectRefused("-np 2 --", "");
-  EXPECT_TRUE(SpecWorld().StatusOf("-np 2 --dry-run").ok());
-  EXPECT_TRUE(SpecWorld().StatusOf("-np 2 --print-config").ok());
+  EXPECT_TRUE(SpecWorld().ToStatus("-np 2 --dry-run").ok());
+  EXPECT_TRUE(SpecWorld().ToStatus("-np 2 --print-config").ok());
   EXPECT_FALSE(SpecWorld().Resolve(std::vector<std::string>{"-np", "2", ""}).ok());
 }
 
@@ -387,12 +387,12 @@ TEST(ResolveRunTest, TakesAYamlFileForASlipUnlessItIsAProgram) {
   const std::string hint = world.ExpectRefused("-np 2 job.yaml", "'job.yaml'");
   EXPECT_NE(hint.find("-f job.yaml"), std::string::npos) << hint;
   EXPECT_NE(hint.find("--cluster job.yaml"), std::string::npos) << hint;
-  EXPECT_FALSE(world.StatusOf("-np 2 ./job.yml").ok());
+  EXPECT_FALSE(world.ToStatus("-np 2 ./job.yml").ok());
   world.executables = {"./job.yml", "/bin/job.yaml"};
   world.environment.Set("PATH", "/usr/bin:/bin");
-  EXPECT_TRUE(world.StatusOf("-np 2 ./job.yml").ok());
-  EXPECT_TRUE(world.StatusOf("-np 2 job.yaml").ok());
-  EXPECT_TRUE(world.StatusOf("-np 2 python job.yaml").ok());
+  EXPECT_TRUE(world.ToStatus("-np 2 ./job.yml").ok());
+  EXPECT_TRUE(world.ToStatus("-np 2 job.yaml").ok());
+  EXPECT_TRUE(world.ToStatus("-np 2 python job.yaml").ok());
 }
 
 TEST(ResolveRunTest, NamesTheSlipInTheFirstWordOfACommand) {
@@ -430,7 +430,7 @@ TEST(ResolveRunTest, ChecksWhatEachValueMayBe) {
   world.ExpectRefused("-np 1 --stdin first ./t", "flag --stdin");
   world.ExpectRefused("-np 2 --stdin 2 ./t", "flag --stdin");
   world.ExpectRefused("-np 2 --min-np 1 --max-np 3 --stdin 3 ./t", "flag --stdin");
-  EXPECT_TRUE(world.StatusOf("-np 2 --min-np 1 --max-np 3 --stdin 2 ./t").ok());
+  EXPECT_TRUE(world.ToStatus("-np 2 --min-np 1 --max-np 3 --stdin 2 ./t").ok());
   world.ExpectRefused("-np 1 --grace soon ./t", "flag --grace");
   world.ExpectRefused("-np 1 --network-interface eth0,,eth1 ./t", "flag --network-interface");
   world.ExpectRefused("-np 1 --ssh-port 70000 ./t", "flag --ssh-port");
@@ -697,7 +697,7 @@ TEST(JobFileTest, NamesThePlaceOfEveryFault) {
     world.files["job.yaml"] = text;
     // np of the flag would win, but a file is checked whole.
     const std::string line = "-np 1 -f job.yaml ./t";
-    const Status status = world.StatusOf(line);
+    const Status status = world.ToStatus(line);
     ExpectFault(world.InputOf(line), status, status.code(), place);
     EXPECT_TRUE(status.code() == ErrorCode::kSpecInvalid || status.code() == ErrorCode::kUsage ||
                 status.code() == ErrorCode::kNotSupported)
@@ -708,9 +708,9 @@ TEST(JobFileTest, NamesThePlaceOfEveryFault) {
 TEST(JobFileTest, NamesTheNearestKey) {
   SpecWorld world;
   world.files["job.yaml"] = "max-restarts: 5\n";
-  EXPECT_NE(world.StatusOf("-f job.yaml").hint().find("max_restarts?"), std::string::npos);
+  EXPECT_NE(world.ToStatus("-f job.yaml").hint().find("max_restarts?"), std::string::npos);
   world.files["job.yaml"] = "comand: x\n";
-  EXPECT_NE(world.StatusOf("-f job.yaml").hint().find("command?"), std::string::npos);
+  EXPECT_NE(world.ToStatus("-f job.yaml").hint().find("command?"), std::string::npos);
 }
 
 TEST(JobFileTest, HasToBeThere) {
@@ -729,8 +729,8 @@ TEST(ClusterFileTest, GivesHostsAndTheJob) {
   EXPECT_EQ(*world.Resolve("--cluster c.yaml -H x:3")->spec.hosts, (HostList{{"x", 3}}));
   world.clusters["c.yaml"].run = std::nullopt;
   EXPECT_EQ(*world.Resolve("--cluster c.yaml ./t")->spec.np, 4);
-  EXPECT_EQ(world.StatusOf("--cluster c.yaml -np 5 ./t").code(), ErrorCode::kNotEnoughSlots);
-  EXPECT_EQ(world.StatusOf("--cluster none.yaml ./t").code(), ErrorCode::kFileUnreadable);
+  EXPECT_EQ(world.ToStatus("--cluster c.yaml -np 5 ./t").code(), ErrorCode::kNotEnoughSlots);
+  EXPECT_EQ(world.ToStatus("--cluster none.yaml ./t").code(), ErrorCode::kFileUnreadable);
 }
 
 TEST(ClusterFileTest, ItsRunSectionNamesNoHosts) {
@@ -738,7 +738,7 @@ TEST(ClusterFileTest, ItsRunSectionNamesNoHosts) {
                            "host_discovery_script: d\n"}) {
     SpecWorld world;
     world.clusters["c.yaml"] = {{{"h", 1}}, Yaml(text, "c.yaml")};
-    const Status status = world.StatusOf("--cluster c.yaml ./t");
+    const Status status = world.ToStatus("--cluster c.yaml ./t");
     ExpectFault(text, status, ErrorCode::kSpecInvalid, "c.yaml:1:1");
   }
 }
@@ -752,9 +752,9 @@ TEST(UserFileTest, GivesDefaultsAndHoldsNoJob) {
   world.ExpectRefused("-np 1 ./t", "/home/u/.config/hvdray/config.yaml:1:1",
                       ErrorCode::kSpecInvalid);
   world.environment.Set("XDG_CONFIG_HOME", "relative");
-  EXPECT_FALSE(world.StatusOf("-np 1 ./t").ok()) << "a relative XDG_CONFIG_HOME does not count";
+  EXPECT_FALSE(world.ToStatus("-np 1 ./t").ok()) << "a relative XDG_CONFIG_HOME does not count";
   world.environment.Set("XDG_CONFIG_HOME", "/elsewhere");
-  EXPECT_TRUE(world.StatusOf("-np 1 ./t").ok());
+  EXPECT_TRUE(world.ToStatus("-np 1 ./t").ok());
 }
 
 Result<CheckRequest> Check(const SpecWorld& world, const std::string& line) {
@@ -803,7 +803,7 @@ TEST(CheckOptionsTest, TooFewSlotsAreToldBesideTheRest) {
   const auto request = Check(world, "-np 9 -H a:2,b:2 -- train");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
   EXPECT_EQ(request->slots.code(), ErrorCode::kNotEnoughSlots);
-  EXPECT_EQ(request->slots.message(), world.StatusOf("-np 9 -H a:2,b:2 -- train").message());
+  EXPECT_EQ(request->slots.message(), world.ToStatus("-np 9 -H a:2,b:2 -- train").message());
 }
 
 TEST(CheckOptionsTest, HostsOfABatchSystemAndOfAJobFileCount) {
@@ -838,7 +838,7 @@ TEST(CheckOptionsTest, WhatAsksForAPlanIsRefused) {
 
 TEST(CheckOptionsTest, RunDoesNotKnowWhatIsOfCheckAlone) {
   SpecWorld world;
-  EXPECT_FALSE(world.StatusOf("-np 1 --json train").ok());
+  EXPECT_FALSE(world.ToStatus("-np 1 --json train").ok());
   world.files["job.yaml"] = "json: true\ncommand: [train]\n";
   EXPECT_FALSE(Check(world, "-np 1 -f job.yaml").ok());
   world.environment = Env({{"HVDRAY_JSON", "1"}});

@@ -63,7 +63,7 @@ TEST(SpecRayTest, ReadsEveryOption) {
   EXPECT_EQ(*ray.strategy, RayStrategy::kSpread);
   EXPECT_EQ(*ray.group_timeout, seconds(120));
   EXPECT_EQ(*ray.gpu_choice, GpuChoice::kRank);
-  const RayAsk ask = RayAskOf(spec);
+  const RayAsk ask = ToRayAsk(spec);
   EXPECT_EQ(ask.np, 4);
   EXPECT_EQ(ask.cpus_per_slot, 0.5);
   EXPECT_EQ(ask.gpus_per_slot, 2);
@@ -76,7 +76,7 @@ TEST(SpecRayTest, AFileMayMapResourcesAndLabels) {
   SpecWorld world;
   world.files["job.yaml"] =
       "ray: true\nnp: 1\nresources_per_slot: {disk: 0.5}\nlabel_selector: {zone: eu}\n";
-  const RayAsk ask = RayAskOf(SpecOf("-f job.yaml ./t", world));
+  const RayAsk ask = ToRayAsk(SpecOf("-f job.yaml ./t", world));
   EXPECT_EQ(ask.slot_resources, (RayAmounts{{"disk", 0.5}}));
   EXPECT_EQ(ask.labels, (RayLabels{{"zone", "eu"}}));
 }
@@ -91,7 +91,7 @@ TEST(SpecRayTest, AStallOfTheDriverCostsAStaticJobItsLifeOnlyAsLateAsElsewhere) 
 TEST(SpecRayTest, TwoOfThreeNumbersGiveTheThird) {
   const auto numbers = [](const std::string& line) {
     const JobSpec spec = SpecOf("--ray " + line + " ./t");
-    return std::array<int, 2>{*spec.np, RayAskOf(spec).num_hosts.value_or(0)};
+    return std::array<int, 2>{*spec.np, ToRayAsk(spec).num_hosts.value_or(0)};
   };
   using Pair = std::array<int, 2>;
   EXPECT_EQ(numbers("-np 4"), (Pair{4, 0}));
@@ -111,7 +111,7 @@ TEST(SpecRayTest, TwoOfThreeNumbersGiveTheThird) {
 TEST(SpecRayTest, HostsAreNamedByTheAddressesOfRaysNodes) {
   JobSpec spec = SpecOf("--ray -H 10.0.0.11:2,[fe80::1]:1 ./t");
   EXPECT_EQ(*spec.np, 3);
-  const RayAsk ask = RayAskOf(spec);
+  const RayAsk ask = ToRayAsk(spec);
   ASSERT_EQ(ask.named.size(), 2U);
   EXPECT_EQ(ask.named[0].host, "10.0.0.11");
   EXPECT_EQ(ask.named[0].slots, 2);
@@ -175,7 +175,7 @@ TEST(SpecRayTest, HeadersAreCheckedAndShownNowhere) {
   const std::string job = "--ray -np 1 --ray-headers ";
   for (const char* text : {"x", "[]", "{\"A\":1}", "{\"A:\":\"secret\"}", "{\"\":\"secret\"}",
                            "{\"A\":\"secret\\n\"}"}) {
-    const Status status = SpecWorld().StatusOf(job + text + " ./t");
+    const Status status = SpecWorld().ToStatus(job + text + " ./t");
     ExpectFault(text, status, ErrorCode::kUsage, "flag --ray-headers");
     EXPECT_EQ(status.ToString().find("secret"), std::string::npos) << text;
   }
@@ -190,7 +190,7 @@ TEST(SpecRayTest, OptionsOfOtherWaysOfRunningAreRefused) {
   SpecWorld().ExpectRefused(job + "--host-discovery-script d ./t", "flag --host-discovery-script");
   EXPECT_EQ(SpecWorld().ExpectRefused(job + "--sync . ./t", "flag --sync"), "--working-dir DIR");
   SpecWorld().ExpectRefused(job + "--stdin 0 ./t", "flag --stdin");
-  EXPECT_TRUE(SpecWorld().StatusOf(job + "--stdin none ./t").ok());
+  EXPECT_TRUE(SpecWorld().ToStatus(job + "--stdin none ./t").ok());
   SpecWorld().ExpectRefused(job + "--launch-agent {host} ./t", "flag --launch-agent");
 }
 
@@ -224,7 +224,7 @@ TEST(SpecRayTest, RaysOptionsNeedRay) {
     SpecWorld().ExpectRefused("-np 1 " + words + " ./t",
                               "flag " + words.substr(0, words.find(' ')));
   }
-  EXPECT_TRUE(SpecWorld().StatusOf("-np 1 --backend ssh ./t").ok());
+  EXPECT_TRUE(SpecWorld().ToStatus("-np 1 --backend ssh ./t").ok());
   SpecWorld().ExpectRefused("-np 1 --backend ray ./t", "flag --backend");
 }
 
@@ -238,7 +238,7 @@ TEST(SpecRayTest, ACheckSaysWhereToAskInstead) {
 
 TEST(SpecRayTest, MemoryMayHaveAUnit) {
   const auto memory = [](const std::string& amount) {
-    return RayAskOf(SpecOf("--ray -np 1 --resources-per-slot memory=" + amount + " ./t"))
+    return ToRayAsk(SpecOf("--ray -np 1 --resources-per-slot memory=" + amount + " ./t"))
         .slot_resources.at("memory");
   };
   EXPECT_EQ(memory("1GiB"), 1073741824);

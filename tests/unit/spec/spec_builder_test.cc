@@ -286,12 +286,12 @@ TEST(SpecElasticTest, LimitsLeaveRoomForTheWorkersToStartWith) {
   const SpecWorld world;
   world.ExpectRefused("-np 4 --max-np 2 --host-discovery-script d ./t", "flag --max-np");
   world.ExpectRefused("-np 4 --min-np 5 -H a:9 ./t", "flag --min-np");
-  EXPECT_TRUE(world.StatusOf("-np 4 --min-np 4 --max-np 4 -H a:9 ./t").ok());
+  EXPECT_TRUE(world.ToStatus("-np 4 --min-np 4 --max-np 4 -H a:9 ./t").ok());
 }
 TEST(SpecElasticTest, ACooldownIsOneSecondToAnHour) {
   const SpecWorld world;
   const std::string job = "-np 2 --min-np 1 --blacklist-cooldown-range ";
-  EXPECT_TRUE(world.StatusOf(job + "1 3600 ./t").ok());
+  EXPECT_TRUE(world.ToStatus(job + "1 3600 ./t").ok());
   for (const char* range : {"0 10", "1 3601", "-1 10", "10 1"}) {
     world.ExpectRefused(job + range + " ./t", "flag --blacklist-cooldown-range");
   }
@@ -299,13 +299,13 @@ TEST(SpecElasticTest, ACooldownIsOneSecondToAnHour) {
 TEST(SpecElasticTest, AHostfileIsRememberedAndMayGrow) {
   SpecWorld world;
   world.files["hosts"] = "a slots=2\n";
-  EXPECT_EQ(world.StatusOf("-np 4 --hostfile hosts ./t").code(), ErrorCode::kNotEnoughSlots);
+  EXPECT_EQ(world.ToStatus("-np 4 --hostfile hosts ./t").code(), ErrorCode::kNotEnoughSlots);
   const Result<RunRequest> request = world.Resolve("-np 4 --min-np 2 --hostfile hosts ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
   EXPECT_EQ(*request->spec.hostfile, "hosts");
   EXPECT_TRUE(request->spec.may_learn_hosts());
   EXPECT_NE(PrintConfig(request->spec, PlanFormat::kText).find("\nhostfile "), std::string::npos);
-  EXPECT_EQ(world.StatusOf("-np 4 --min-np 2 -H a:2 ./t").code(), ErrorCode::kNotEnoughSlots);
+  EXPECT_EQ(world.ToStatus("-np 4 --min-np 2 -H a:2 ./t").code(), ErrorCode::kNotEnoughSlots);
   EXPECT_FALSE(world.Resolve("-np 2 --min-np 2 -H a:2 ./t")->spec.may_learn_hosts());
 }
 TEST(SpecElasticTest, WhatIsForElasticJobsIsSaidToHaveNoEffectInOthers) {

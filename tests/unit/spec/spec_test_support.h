@@ -60,7 +60,7 @@ struct SpecWorld {
   }
   Result<RunRequest> Resolve(const std::string& line) const { return Resolve(Words(line)); }
   /// Status of a line; ok when it resolves.
-  Status StatusOf(const std::string& line) const { return Resolve(line).status(); }
+  Status ToStatus(const std::string& line) const { return Resolve(line).status(); }
 
   /// The line and the job file, for the catalogue of faults.
   std::string InputOf(const std::string& line) const {
@@ -70,7 +70,7 @@ struct SpecWorld {
   /// Expects that the line is refused, naming `origin`. Returns the hint.
   std::string ExpectRefused(const std::string& line, std::string_view origin,
                             ErrorCode code = ErrorCode::kUsage) const {
-    const Status status = StatusOf(line);
+    const Status status = ToStatus(line);
     ExpectFault(InputOf(line), status, code, origin);
     return status.hint();
   }

@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Status StatusOf(const Words& words) { return ResolveSubmit(words).status(); }
+Status ToStatus(const Words& words) { return ResolveSubmit(words).status(); }
 
 TEST(SubmitWordsTest, OptionsStandBeforeTheScriptAndItsArgumentsAreItsOwn) {
   const auto submit = ResolveSubmit(Words{"-p", "8265", "c.yaml", "--tmux", "t.py", "-p", "--np"});
@@ -39,13 +39,13 @@ TEST(SubmitWordsTest, AGangTakesTheOptionsOfRunAsTheyWereTyped) {
 }
 
 TEST(SubmitWordsTest, WhatDoesNotFitIsSaid) {
-  EXPECT_EQ(StatusOf({}).message(), "no cluster file given");
-  EXPECT_EQ(StatusOf({"c.yaml"}).message(), "no script given");
-  EXPECT_EQ(StatusOf({"c.yaml", "-np", "2", "t.py"}).message(), "-np needs --gang");
-  EXPECT_EQ(StatusOf({"--gang", "c.yaml", "--tmux", "t.py"}).message(),
+  EXPECT_EQ(ToStatus({}).message(), "no cluster file given");
+  EXPECT_EQ(ToStatus({"c.yaml"}).message(), "no script given");
+  EXPECT_EQ(ToStatus({"c.yaml", "-np", "2", "t.py"}).message(), "-np needs --gang");
+  EXPECT_EQ(ToStatus({"--gang", "c.yaml", "--tmux", "t.py"}).message(),
             "--tmux is not allowed with --gang");
-  EXPECT_EQ(StatusOf({"--gang", "--backend", "ssh", "c.yaml", "t.py"}).code(), ErrorCode::kUsage);
-  EXPECT_EQ(StatusOf({"c.yaml", "--no-such", "t.py"}).code(), ErrorCode::kUsage);
+  EXPECT_EQ(ToStatus({"--gang", "--backend", "ssh", "c.yaml", "t.py"}).code(), ErrorCode::kUsage);
+  EXPECT_EQ(ToStatus({"c.yaml", "--no-such", "t.py"}).code(), ErrorCode::kUsage);
   EXPECT_TRUE(ResolveSubmit(Words{"c.yaml", "--help"})->request.wants_help);
 }
 

@@ -52,7 +52,7 @@ TEST(UserVariablesTest, AWorkersPlaceIsRefusedWithAHintWhereThereIsAnotherWay) {
   world.ExpectRefused("-np 1 -x HVDRAY_RANK=0 ./t", "flag -x");
   world.ExpectRefused("-np 1 -x HVDRAY_CHANNEL_FD=4 ./t", "flag -x");
   world.ExpectRefused("-np 1 -x TORCHELASTIC_ERROR_FILE=/tmp/e ./t", "flag -x");
-  EXPECT_TRUE(world.StatusOf("-np 1 -x HOROVOD_CPU_OPERATIONS=gloo ./t").ok());
+  EXPECT_TRUE(world.ToStatus("-np 1 -x HOROVOD_CPU_OPERATIONS=gloo ./t").ok());
 }
 
 TEST(UserVariablesTest, TheSameHoldsWhereverAVariableIsGiven) {
@@ -79,7 +79,7 @@ TEST(UserVariablesTest, WithoutTorchsVariablesTheyAreTheUsers) {
 TEST(UserVariablesTest, OnRayTheGpusAndTheRuntimeEnvironmentAreCheckedToo) {
   const SpecWorld world;
   world.ExpectRefused("--ray -np 1 --use-gpu -x CUDA_VISIBLE_DEVICES=0 ./t", "flag -x");
-  EXPECT_TRUE(world.StatusOf("--ray -np 1 -x CUDA_VISIBLE_DEVICES=0 ./t").ok());
+  EXPECT_TRUE(world.ToStatus("--ray -np 1 -x CUDA_VISIBLE_DEVICES=0 ./t").ok());
   const auto with = [](const std::string& name) {
     return Strings{"--ray", "-np", "1", "--runtime-env", R"({"env_vars":{")" + name + R"(":"1"}})",
                    "./t"};

@@ -24,7 +24,7 @@ ClusterNodeSetup MakeSetup() {
   return setup;
 }
 
-std::vector<std::string> HashesOf(const std::vector<NodeStep>& steps) {
+std::vector<std::string> Hashes(const std::vector<NodeStep>& steps) {
   std::vector<std::string> hashes;
   for (const NodeStep& step : steps) hashes.push_back(step.hash);
   return hashes;
@@ -49,7 +49,7 @@ TEST(NodeStepsTest, WithoutStartCommandsThereIsNoFirstStart) {
 
 TEST(NodeStepsTest, AChangedCommandUndoesExactlyWhatFollows) {
   const std::vector<std::string> record =
-      HashesOf(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}));
+      Hashes(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}));
   EXPECT_EQ(CountDone(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}), record), 6U);
   for (size_t changed = 0; changed < 3; ++changed) {
     ClusterNodeSetup setup = MakeSetup();
@@ -61,7 +61,7 @@ TEST(NodeStepsTest, AChangedCommandUndoesExactlyWhatFollows) {
 
 TEST(NodeStepsTest, ChangedFilesUndoEverythingAndAnotherHeadOnlyTheStart) {
   const std::vector<std::string> record =
-      HashesOf(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}));
+      Hashes(StepsOf(MakeSetup(), {.files_hash = "files", .head = "head"}));
   EXPECT_EQ(CountDone(StepsOf(MakeSetup(), {.files_hash = "others", .head = "head"}), record), 0U);
   EXPECT_EQ(CountDone(StepsOf(MakeSetup(), {.files_hash = "files", .head = "other"}), record), 5U);
 }
@@ -75,13 +75,13 @@ TEST(NodeStepsTest, ACommandThatMovesToAnotherListIsAnotherStep) {
 
 TEST(NodeStepsTest, ARecordThatIsCutShortCountsUpToTheCut) {
   const std::vector<NodeStep> steps = StepsOf(MakeSetup(), {.files_hash = "files"});
-  std::vector<std::string> record = HashesOf(steps);
+  std::vector<std::string> record = Hashes(steps);
   for (size_t length = 0; length <= steps.size(); ++length) {
-    record = HashesOf(steps);
+    record = Hashes(steps);
     record.resize(length);
     EXPECT_EQ(CountDone(steps, record), length);
   }
-  record = HashesOf(steps);
+  record = Hashes(steps);
   record[2] = "torn";
   EXPECT_EQ(CountDone(steps, record), 2U);
 }
@@ -172,7 +172,7 @@ TEST_F(MountsTest, ADirectoryGoesToItsTargetBelowTheHome) {
 
 TEST_F(MountsTest, WithAContainerFilesGoBelowItsMounts) {
   Write("code/a.py", "a");
-  const std::string mounts = HostMountsOf("c");
+  const std::string mounts = HostMounts("c");
   const auto planned =
       PlanMounts(Mounting("~/code/", "code"), directory_.path(), directory_.path() + "/r", mounts);
   ASSERT_TRUE(planned.ok());

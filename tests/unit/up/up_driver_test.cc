@@ -312,7 +312,7 @@ const UpPolicy kYes{.is_confirmed = true};
 
 /// "setup 1/2 exit 7"
 std::string Told(const StepOutcome& outcome) {
-  return fmt::format("{} {}/{} exit {}", NameOf(outcome.kind), outcome.number, outcome.count,
+  return fmt::format("{} {}/{} exit {}", Name(outcome.kind), outcome.number, outcome.count,
                      outcome.exit_code);
 }
 
@@ -820,7 +820,7 @@ TEST(UpDriverTest, EveryRowOfTheTableHasItsTimes) {
   EXPECT_TRUE(rows[0].is_head && !rows[1].is_head);
   EXPECT_GE(rows[1].log_in, seconds(1));
   for (const NodeRow& row : rows) {
-    EXPECT_EQ(row.state, NameOf(UpState::kUp));
+    EXPECT_EQ(row.state, Name(UpState::kUp));
     EXPECT_EQ(row.need, "create");
     EXPECT_TRUE(row.why.ok());
     EXPECT_GT(row.set_up, Duration::zero());

@@ -119,7 +119,7 @@ TEST(CulpritTest, MayBeOneThatWeStoppedInItsOwnShutdown) {
   EXPECT_EQ(culprit.index, 1);
   EXPECT_FALSE(culprit.is_certain);
   WorkerRecord blamed = Gang().IsStopped(4300, kOwn, 5).workers[0];
-  EXPECT_EQ(ExitCodeOf(blamed), 1);
+  EXPECT_EQ(ExitCode(blamed), 1);
   ExpectSays(DescribeFailure(blamed), {kOwn.text, "stopped"});
 }
 

@@ -19,36 +19,36 @@ using wire::ExecStage;
 using wire::ExitStatus;
 
 TEST(ExitCodeOfTest, IsTheWorkersOwnCode) {
-  EXPECT_EQ(ExitCodeOf(ExitStatus{}), 0);
-  EXPECT_EQ(ExitCodeOf(ExitStatus{.exit_code = 7}), 7);
-  EXPECT_EQ(ExitCodeOf(ExitStatus{.exit_code = 255}), 255);
+  EXPECT_EQ(ExitCode(ExitStatus{}), 0);
+  EXPECT_EQ(ExitCode(ExitStatus{.exit_code = 7}), 7);
+  EXPECT_EQ(ExitCode(ExitStatus{.exit_code = 255}), 255);
 }
 
 TEST(ExitCodeOfTest, Is128PlusTheSignal) {
-  EXPECT_EQ(ExitCodeOf(ExitStatus{.signal = SIGKILL}), 137);
-  EXPECT_EQ(ExitCodeOf(ExitStatus{.signal = SIGSEGV, .has_core = true}), 139);
-  EXPECT_EQ(ExitCodeOf(ExitStatus{.signal = SIGKILL, .is_oom = true}), 137);
+  EXPECT_EQ(ExitCode(ExitStatus{.signal = SIGKILL}), 137);
+  EXPECT_EQ(ExitCode(ExitStatus{.signal = SIGSEGV, .has_core = true}), 139);
+  EXPECT_EQ(ExitCode(ExitStatus{.signal = SIGKILL, .is_oom = true}), 137);
 }
 
 TEST(ExitCodeOfTest, Is127OnlyWhenTheCommandDoesNotExist) {
-  EXPECT_EQ(ExitCodeOf(ExitStatus{.stage = ExecStage::kExec, .error = ENOENT}), 127);
+  EXPECT_EQ(ExitCode(ExitStatus{.stage = ExecStage::kExec, .error = ENOENT}), 127);
   for (const int error : {EACCES, EISDIR, ENOEXEC, ENOTDIR, ELOOP, ELIBACC, E2BIG}) {
-    EXPECT_EQ(ExitCodeOf(ExitStatus{.stage = ExecStage::kExec, .error = error}), 126) << error;
+    EXPECT_EQ(ExitCode(ExitStatus{.stage = ExecStage::kExec, .error = error}), 126) << error;
   }
 }
 
 TEST(ExitCodeOfTest, Is125WhenTheWorkerNeverReachedItsCommand) {
   for (const ExecStage stage :
        {ExecStage::kFork, ExecStage::kDirectory, ExecStage::kDescriptors, ExecStage::kLimits}) {
-    EXPECT_EQ(ExitCodeOf(ExitStatus{.stage = stage, .error = ENOENT}), 125)
+    EXPECT_EQ(ExitCode(ExitStatus{.stage = stage, .error = ENOENT}), 125)
         << static_cast<int>(stage);
   }
 }
 
 TEST(ExitCodeOfTest, NeverTurnsAnImpossibleNumberIntoSuccess) {
   for (const int number : {256, 512, -1, -128, -256, 65536, INT32_MIN, INT32_MAX}) {
-    EXPECT_EQ(ExitCodeOf(ExitStatus{.exit_code = number}), 255) << number;
-    EXPECT_EQ(ExitCodeOf(ExitStatus{.signal = number}), 255) << number;
+    EXPECT_EQ(ExitCode(ExitStatus{.exit_code = number}), 255) << number;
+    EXPECT_EQ(ExitCode(ExitStatus{.signal = number}), 255) << number;
   }
 }
 

@@ -19,7 +19,7 @@ Result<Message> Decode(MessageType type, ByteView json, ByteView raw = {}) {
 bool IsRefused(MessageType type, ByteView json, ByteView raw = {}) {
   const Result<Message> message = Decode(type, json, raw);
   return !message.ok() && message.status().code() == ErrorCode::kProtocolError &&
-         message.status().message().starts_with(NameOf(type));
+         message.status().message().starts_with(Name(type));
 }
 
 DirectoryList ListOf(DirectoryEntry entry) {

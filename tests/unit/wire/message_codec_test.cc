@@ -38,7 +38,7 @@ bool IsRefused(MessageType type, ByteView json, ByteView raw = {}) {
   const Result<Message> message = DecodeControl(type, json, raw);
   // The message is named, so that a log says which peer sent what.
   return !message.ok() && message.status().code() == ErrorCode::kProtocolError &&
-         message.status().message().starts_with(NameOf(type));
+         message.status().message().starts_with(Name(type));
 }
 
 TEST(MessageCodecTest, EveryMessageComesBackAsItWas) {
@@ -70,10 +70,10 @@ TEST(MessageCodecTest, TypesHaveNamesOfTheirOwn) {
   for (size_t i = 0; i < 64; ++i) {
     const auto type = static_cast<MessageType>(i);
     if (!MaxBodyBytes(static_cast<uint16_t>(i))) {
-      EXPECT_EQ(NameOf(type), "unknown");
+      EXPECT_EQ(Name(type), "unknown");
       continue;
     }
-    EXPECT_TRUE(names.insert(NameOf(type)).second) << i;
+    EXPECT_TRUE(names.insert(Name(type)).second) << i;
     EXPECT_EQ(TypeOf(EmptyBody(type)), type);
   }
 }
@@ -372,7 +372,7 @@ TEST(MessageCodecTest, EveryFieldOutOfItsRangeOrTypeIsRefused) {
   };
   for (const BadField& row : rows) {
     const ByteView raw = row.type == kStartGeneration ? ByteView("\0", 1) : ByteView();
-    EXPECT_TRUE(IsRefused(row.type, row.json, raw)) << NameOf(row.type) << ' ' << row.json;
+    EXPECT_TRUE(IsRefused(row.type, row.json, raw)) << Name(row.type) << ' ' << row.json;
   }
 }
 
@@ -497,9 +497,9 @@ TEST(OutputCodecTest, ChannelsHaveAStreamFromVersionTwoOn) {
       EXPECT_EQ(DecodeWhole(EncodeMessage(message, version).value()).value(), message);
     }
     const Result<Message> old = DecodeWhole(EncodeMessage(message, 1).value());
-    ASSERT_FALSE(old.ok()) << NameOf(type);
+    ASSERT_FALSE(old.ok()) << Name(type);
     EXPECT_EQ(old.status().code(), ErrorCode::kProtocolError);
-    EXPECT_TRUE(old.status().message().starts_with(NameOf(type))) << old.status().ToString();
+    EXPECT_TRUE(old.status().message().starts_with(Name(type))) << old.status().ToString();
   }
 }
 

@@ -32,7 +32,7 @@ std::string ErrorOf(std::string_view text) {
   return node.status().message();
 }
 
-std::string HintOf(std::string_view text) {
+std::string Hint(std::string_view text) {
   const Result<YamlNode> node = ParseYaml(text, "f.yaml");
   return node.ok() ? "no error" : node.status().hint();
 }
@@ -179,10 +179,10 @@ TEST(YamlParseTest, RefusesASecondDocument) {
 TEST(YamlParseTest, SyntaxErrorsNameTheLineAndOftenAHint) {
   ExpectFaulty("a: 1\nb: 'x", "f.yaml:2:6");
   ExpectFaulty("a: b: c\n", "f.yaml:1:5");
-  EXPECT_NE(HintOf("a: b: c\n"), "");
+  EXPECT_NE(Hint("a: b: c\n"), "");
   ExpectFaulty("a: 1\n]\n", "f.yaml:2:1");
   ExpectFaulty("a: @x\n", "f.yaml:1:4");
-  EXPECT_NE(HintOf("a: @x\n").find('@'), std::string::npos);
+  EXPECT_NE(Hint("a: @x\n").find('@'), std::string::npos);
   ExpectFaulty("a: *nobody\n", "f.yaml:1:4");
   ExpectFaulty("%YAML 3.0\n---\na: 1\n", "f.yaml:1:1");
   ExpectFaulty("a: \"\\ud800\"\n", "f.yaml:1:11");
@@ -202,7 +202,7 @@ TEST(YamlParseTest, QuotesThatTheFilesEndCutsOffAreRefused) {
 TEST(YamlParseTest, TabsAsIndentationAreNamedAsSuch) {
   for (const char* text : {"a:\n\tb: 1\n", "\ta: 1\n", "a:\n  b: 1\n\tc: 2\n", "a:\n  \tb: 1\n"}) {
     ExpectFaulty(text, "");
-    EXPECT_NE(HintOf(text).find("tabs"), std::string::npos) << text;
+    EXPECT_NE(Hint(text).find("tabs"), std::string::npos) << text;
   }
   EXPECT_EQ(Shape(Parsed("a:\t1\nb: [1,\t2]\n")), "{a: 1, b: [1, 2]}") << "tabs elsewhere are fine";
 }
