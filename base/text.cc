@@ -29,6 +29,15 @@ size_t Distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+/// The most slips that leave a likeness. "--", "HVDRAY_" and whatever else both begin with, up to a
+/// separator, is none.
+size_t MostSlips(std::string_view a, std::string_view b) {
+  const auto common = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  const size_t begin = a.substr(0, common).find_last_of("-_") + 1;  // npos + 1 is 0
+  const size_t rest = std::min(a.size(), b.size()) - begin;
+  return rest < 2 ? 0 : std::max<size_t>(1, rest / 3);
+}
+
 }  // namespace
 
 std::string Lower(std::string_view text) {
@@ -130,10 +139,7 @@ std::string Nearest(std::string_view word, std::span<const std::string_view> can
   size_t best_distance = word.size() + 1;
   for (const std::string_view candidate : candidates) {
     const size_t distance = Distance(word, candidate);
-    // Of a short word, half must be right.
-    const size_t limit = std::min((std::max(word.size(), candidate.size()) + 2) / 3,
-                                  std::min(word.size(), candidate.size()) / 2);
-    if (distance <= limit && distance < best_distance) {
+    if (distance <= MostSlips(word, candidate) && distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }

@@ -73,8 +73,8 @@ size_t Utf8Length(std::string_view text);
 bool IsUtf8(std::string_view text);
 
 /// For "did you mean …": the candidate with the smallest edit distance to `word` (insert, delete,
-/// replace, swap of neighbours), if that is at most a third of the longer one's length, rounded up;
-/// else empty.
+/// replace, swap of neighbours), if that is at most a third of the shorter one's length (of two
+/// letters, and more, one), not counting what both begin with up to a '-' or '_'; else empty.
 std::string Nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// `page` with `part` instead of what is between its marker lines `begin` and `end`. Errors:

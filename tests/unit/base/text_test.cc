@@ -138,10 +138,22 @@ TEST(NearestTest, HalfOfAShortWordMustBeRight) {
   EXPECT_EQ(NearestOf("x", {"y"}), "");
 }
 
-TEST(NearestTest, LimitIsAThirdOfTheLongerWordRoundedUp) {
+TEST(NearestTest, LimitIsAThirdOfTheShorterWord) {
   EXPECT_EQ(NearestOf("abc", {"abd"}), "abd");
   EXPECT_EQ(NearestOf("abc", {"axy"}), "");
-  EXPECT_EQ(NearestOf("abcd", {"abxy"}), "abxy");
+  EXPECT_EQ(NearestOf("fooo", {"gloo"}), "");
+  EXPECT_EQ(NearestOf("slow", {"slots"}), "");
+  EXPECT_EQ(NearestOf("abcdef", {"abcdxy"}), "abcdxy");
+}
+
+TEST(NearestTest, WhatAllNamesBeginWithIsNoLikeness) {
+  EXPECT_EQ(NearestOf("--fooo", {"--gloo", "--foo"}), "--foo");
+  EXPECT_EQ(NearestOf("--fooo", {"--gloo"}), "");
+  EXPECT_EQ(NearestOf("HVDRAY_FOO", {"HVDRAY_NP", "HVDRAY_HOSTS"}), "");
+  EXPECT_EQ(NearestOf("HVDRAY_GRCAE", {"HVDRAY_GRACE"}), "HVDRAY_GRACE");
+  EXPECT_EQ(NearestOf("head_foo", {"head_ip"}), "");
+  EXPECT_EQ(NearestOf("--np", {"-np"}), "-np");
+  EXPECT_EQ(NearestOf("-x", {"-y"}), "");
 }
 
 TEST(NearestTest, TakesTheNearestAndOfEqualsTheFirst) {
