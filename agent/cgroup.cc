@@ -7,9 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "base/fd.h"
@@ -17,6 +20,8 @@
 
 namespace hvdray {
 namespace {
+
+namespace fs = std::filesystem;
 
 // mountinfo writes space, tab, newline and backslash as \ooo.
 std::string Unescape(std::string_view text) {
@@ -146,11 +151,45 @@ std::optional<std::string> FindCgroupDirectory(std::string_view mountinfo,
   return FindDirectory(mountinfo, "cgroup2", "", *path);
 }
 
-std::optional<std::string> FindMemoryDirectory(std::string_view mountinfo,
-                                               std::string_view cgroup) {
-  const std::optional<std::string> path = FindPath(cgroup, "memory");
+std::optional<std::string> FindV1Directory(std::string_view controller, std::string_view mountinfo,
+                                           std::string_view cgroup) {
+  const std::optional<std::string> path = FindPath(cgroup, controller);
   if (!path) return std::nullopt;
-  return FindDirectory(mountinfo, "cgroup", "memory", *path);
+  return FindDirectory(mountinfo, "cgroup", controller, *path);
+}
+
+std::optional<uint32_t> CpuQuota(const std::string& directory) {
+  std::optional<uint32_t> least;
+  // A group may have no such file below one that has: the controller is off there.
+  for (fs::path group = directory; ::access((group / "cgroup.procs").c_str(), F_OK) == 0;
+       group = group.parent_path()) {
+    const auto read = [&group](const char* file) {
+      return ReadFile((group / file).string(), 4096).value_or("");
+    };
+    std::string text = read("cpu.max");  // "150000 100000", "max 100000"
+    if (text.empty()) text = read("cpu.cfs_quota_us") + ' ' + read("cpu.cfs_period_us");
+    const auto words = BlankSeparated(text);
+    if (words.size() != 2) continue;
+    const auto quota = ParseInteger<uint64_t>(words[0]);  // v1 has -1 for none
+    const auto period = ParseInteger<uint64_t>(words[1]);
+    if (!quota || !period || *quota == 0 || *period == 0) continue;
+    const auto cpus = static_cast<uint32_t>(
+        std::min<uint64_t>((*quota - 1) / *period + 1, std::numeric_limits<uint32_t>::max()));
+    least = std::min(least.value_or(cpus), cpus);
+  }
+  return least;
+}
+
+std::optional<uint32_t> OwnCpuQuota() {
+  const std::string mountinfo = ReadProc("/proc/self/mountinfo");
+  const std::string cgroup = ReadProc("/proc/self/cgroup");
+  std::optional<uint32_t> least;
+  for (const auto& directory :
+       {FindCgroupDirectory(mountinfo, cgroup), FindV1Directory("cpu", mountinfo, cgroup)}) {
+    const std::optional<uint32_t> quota = directory ? CpuQuota(*directory) : std::nullopt;
+    if (quota) least = std::min(least.value_or(*quota), *quota);
+  }
+  return least;
 }
 
 std::optional<std::string> OwnCgroupDirectory() {
@@ -237,8 +276,8 @@ OomWatch::OomWatch(const std::string& directory) {
   std::vector<std::string> paths;
   if (!directory.empty()) paths.push_back(directory + "/memory.events");
   if (const auto own = OwnCgroupDirectory()) paths.push_back(*own + "/memory.events");
-  if (const auto own =
-          FindMemoryDirectory(ReadProc("/proc/self/mountinfo"), ReadProc("/proc/self/cgroup"))) {
+  if (const auto own = FindV1Directory("memory", ReadProc("/proc/self/mountinfo"),
+                                       ReadProc("/proc/self/cgroup"))) {
     paths.push_back(*own + "/memory.oom_control");
   }
   for (const std::string& path : paths) {

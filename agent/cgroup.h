@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,8 +78,16 @@ class OomWatch {
 /// The number after "oom_kill " in either file's text; 0 without that line. Pure.
 uint64_t ParseOomKills(std::string_view text);
 
-/// The directory of this process's own v1 memory group; as FindCgroupDirectory(). Pure.
-std::optional<std::string> FindMemoryDirectory(std::string_view mountinfo, std::string_view cgroup);
+/// The directory of this process's own v1 group of `controller`; as FindCgroupDirectory(). Pure.
+std::optional<std::string> FindV1Directory(std::string_view controller, std::string_view mountinfo,
+                                           std::string_view cgroup);
+
+/// The CPUs whose time the group `directory` and the groups above it may use, rounded up (v2
+/// cpu.max, v1 cpu.cfs_quota_us). nullopt: no limit.
+std::optional<uint32_t> CpuQuota(const std::string& directory);
+
+/// The same for this process's own groups.
+std::optional<uint32_t> OwnCpuQuota();
 
 }  // namespace hvdray
 

@@ -23,6 +23,7 @@
 #include <tuple>
 #include <utility>
 
+#include "agent/cgroup.h"
 #include "base/fd.h"
 #include "base/text.h"
 
@@ -202,7 +203,9 @@ wire::HostFacts GatherHostFacts() {
     facts.machine = names.machine;
     facts.system = names.sysname;
   }
-  facts.cpu_count = CountCpus();
+  // A container usually sees all CPUs, and has the time of some.
+  const uint32_t cpus = CountCpus();
+  facts.cpu_count = std::min(cpus, OwnCpuQuota().value_or(cpus));
   facts.agent_pid = static_cast<uint32_t>(::getpid());
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) facts.open_file_limit = files.rlim_max;

@@ -148,7 +148,8 @@ uint64_t MemoryLimitOfCgroup() {
       take(NumberOf(ToText((directory / "memory.max").string())));  // "max" reads as 0.
     }
   }
-  const auto v1 = FindMemoryDirectory(ToText("/proc/self/mountinfo"), ToText("/proc/self/cgroup"));
+  const auto v1 =
+      FindV1Directory("memory", ToText("/proc/self/mountinfo"), ToText("/proc/self/cgroup"));
   if (v1) take(NumberOf(ToText(*v1 + "/memory.limit_in_bytes")));
   return least;
 }

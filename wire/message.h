@@ -97,7 +97,7 @@ struct HostFacts {
   std::string host_name;   ///< gethostname()
   std::string machine;     ///< uname -m
   std::string system;      ///< uname -s
-  uint32_t cpu_count = 0;  ///< CPUs that this process may run on.
+  uint32_t cpu_count = 0;  ///< CPUs whose time this process may use.
   uint32_t agent_pid = 0;
   uint16_t offered_port = 0;  ///< Reserved for MASTER_PORT of the first generation.
   uint16_t probe_port = 0;    ///< Accepts connections until the first generation starts; 0: none.

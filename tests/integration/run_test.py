@@ -108,7 +108,8 @@ def test_x_of_an_interface_counts_and_of_a_slot_variable_is_refused(hvdray, scri
 def test_threads_are_a_share_of_the_affinity_mask_and_said_once(hvdray, script):
     names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
     env = {name: value for name, value in os.environ.items() if name not in names}
-    cpus = len(os.sched_getaffinity(0))
+    cpus = json.loads(hvdray.run("check", "--json").text)["hosts"][0]["cpus"]
+    assert 1 <= cpus <= len(os.sched_getaffinity(0))
     show = script("show", SHOW)
 
     def run(*words, **more):
@@ -131,6 +132,33 @@ def test_threads_are_a_share_of_the_affinity_mask_and_said_once(hvdray, script):
     assert run("-np", "2", OMP_NUM_THREADS="7") == (("7", None, None), "")
     assert run("-np", "2", "--omp-threads", "3", OMP_NUM_THREADS="7") == (("3",) * 3, "")
     assert run("-np", "2", "--omp-threads", "inherit") == ((None,) * 3, "")
+
+
+def test_threads_are_a_share_of_what_a_cpu_quota_leaves(hvdray):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one CPU is the least that any quota leaves")
+    with open("/proc/self/cgroup", encoding="ascii") as file:
+        lines = [line.rstrip("\n").split(":", 2) for line in file]
+    groups = {name: path for _, names, path in lines for name in names.split(",")}
+    name, text = ("cpu.cfs_quota_us", "50000") if "cpu" in groups else ("cpu.max", "50000 100000")
+    root = "/sys/fs/cgroup/cpu" if "cpu" in groups else "/sys/fs/cgroup"
+    group = f"{root}{groups.get('cpu', groups.get(''))}/hvdray-test-{os.getpid()}"
+    try:
+        os.mkdir(group)
+    except OSError:
+        pytest.skip("this user may create no cgroups here")
+    try:
+        try:
+            with open(f"{group}/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        except OSError:
+            pytest.skip("the CPU controller is off here")
+        env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+        result = hvdray.run("-c", f'echo $$ >{group}/cgroup.procs; exec "$0" "$@"', hvdray.binary, "run", "-np", "1", "--",
+                            "printenv", "OMP_NUM_THREADS", binary="/bin/sh", env=env)
+        assert (result.code, result.text) == (0, "[0]<stdout>:1\n"), result.errors
+    finally:
+        os.rmdir(group)
 
 
 def test_hosts_of_a_batch_system_are_named_and_are_not_horovodruns(hvdray, tmp_path):

@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/exec.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "tests/fakes/other_user.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/unit/agent/probe.h"
 #include "tests/unit/agent/process_scan.h"
 
@@ -58,10 +61,69 @@ TEST(FindCgroupDirectoryTest, NonsenseIsNowhere) {
   }
 }
 
-TEST(FindMemoryDirectoryTest, MemoryHierarchyIsFoundByItsOption) {
-  EXPECT_EQ(FindMemoryDirectory(kHybrid, "8:memory:/job\n0::/\n"), "/sys/fs/cgroup/memory/job");
-  EXPECT_EQ(FindMemoryDirectory(kHybrid, "8:cpu,memory:/job\n"), "/sys/fs/cgroup/memory/job");
-  EXPECT_EQ(FindMemoryDirectory(kUnified, "0::/\n"), std::nullopt);
+TEST(FindV1DirectoryTest, MemoryHierarchyIsFoundByItsOption) {
+  EXPECT_EQ(FindV1Directory("memory", kHybrid, "8:memory:/job\n0::/\n"),
+            "/sys/fs/cgroup/memory/job");
+  EXPECT_EQ(FindV1Directory("memory", kHybrid, "8:cpu,memory:/job\n"), "/sys/fs/cgroup/memory/job");
+  EXPECT_EQ(FindV1Directory("memory", kUnified, "0::/\n"), std::nullopt);
+}
+
+TEST(FindV1DirectoryTest, AControllerIsFoundBesideOthers) {
+  constexpr char kTogether[] =
+      "9 1 0:9 /docker/a /sys/fs/cgroup/cpu ro - cgroup c rw,cpuacct,cpu\n";
+  EXPECT_EQ(FindV1Directory("cpu", kTogether, "4:cpuset:/y\n3:cpuacct,cpu:/docker/a/b\n"),
+            "/sys/fs/cgroup/cpu/b");
+}
+
+/// A hierarchy whose groups are directories.
+class CpuQuotaTest : public testing::Test {
+ protected:
+  /// Of "a", or "a/b": adds the group, and `text` as its file `name`.
+  void Write(const std::string& group, const std::string& name, const std::string& text) {
+    const std::string path = directory_ / group;
+    std::filesystem::create_directories(path);
+    ASSERT_TRUE(WriteFileAtomically(path + "/cgroup.procs", "").ok());
+    ASSERT_TRUE(WriteFileAtomically(path + "/" + name, text).ok());
+  }
+  std::optional<uint32_t> Quota(const std::string& group) { return CpuQuota(directory_ / group); }
+  TempDirectory directory_;
+};
+
+TEST_F(CpuQuotaTest, OfBothVersionsIsRoundedUp) {
+  for (const auto& [quota, cpus] : std::vector<std::pair<std::string, std::optional<uint32_t>>>{
+           {"150000", 2},
+           {"200000", 2},
+           {"200001", 3},
+           {"1000", 1},
+           {"99999999999999", 999999999 + 1}}) {
+    Write("v2", "cpu.max", quota + " 100000\n");
+    EXPECT_EQ(Quota("v2"), cpus) << quota;
+    Write("v1", "cpu.cfs_quota_us", quota + "\n");
+    Write("v1", "cpu.cfs_period_us", "100000\n");
+    EXPECT_EQ(Quota("v1"), cpus) << quota;
+  }
+}
+
+TEST_F(CpuQuotaTest, TheLeastOfTheGroupsAboveCounts) {
+  Write("a", "cpu.max", "300000 100000\n");
+  Write("a/b", "cpu.stat", "");  // the controller is off
+  Write("a/b/c", "cpu.max", "max 100000\n");
+  EXPECT_EQ(Quota("a/b/c"), 3U);
+  EXPECT_EQ(Quota("a/b"), 3U);
+  Write("a/b/c", "cpu.max", "50000 100000\n");
+  EXPECT_EQ(Quota("a/b/c"), 1U);
+}
+
+TEST_F(CpuQuotaTest, WhatIsNoLimitIsNone) {
+  for (const char* text : {"max 100000\n", "-1 100000\n", "", "150000", "x 1", "1 0", "0 1"}) {
+    Write("a", "cpu.max", text);
+    EXPECT_EQ(Quota("a"), std::nullopt) << text;
+  }
+  Write("b", "cpu.cfs_quota_us", "-1\n");
+  Write("b", "cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(Quota("b"), std::nullopt);
+  EXPECT_EQ(CpuQuota("/no/such/group"), std::nullopt);
+  EXPECT_EQ(CpuQuota(""), std::nullopt);
 }
 
 TEST(ParseOomKillsTest, BothFileFormatsAreRead) {
@@ -191,7 +253,8 @@ TEST_F(RealCgroupTest, GroupsOfAnotherUsersDeadAgentsAreNotOurs) {
 
 TEST_F(RealCgroupTest, WorkersOfAKilledForMemoryAreClaimedOnce) {
   const auto read = [](const char* path) { return ReadFile(path).value(); };
-  const auto memory = FindMemoryDirectory(read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
+  const auto memory =
+      FindV1Directory("memory", read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
   const std::string group = memory ? *memory + "/hvdray-test" : "";
   const std::string limit = group + "/memory.limit_in_bytes";
   if (!memory || ::mkdir(group.c_str(), 0755) != 0) GTEST_SKIP() << "no v1 memory group here";
