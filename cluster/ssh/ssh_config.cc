@@ -394,6 +394,9 @@ std::vector<std::string> PlainSessionOptions(const std::vector<SshConfigLine>& l
       {"stdinnull", "no", "StdinNull=no"},
       {"forkafterauthentication", "no", "ForkAfterAuthentication=no"},
       {"addkeystoagent", "false", "AddKeysToAgent=no"},
+      // Why it gives up, which LogLevel=ERROR hides and INFO would show with sshd's banner. OpenSSH
+      // before 8.5 does not know it.
+      {"logverbose", "*:sshpkt_vfatal():*", "LogVerbose=*:sshpkt_vfatal():*"},
   };
   std::vector<std::string> options;
   for (const Row& row : kRows) {

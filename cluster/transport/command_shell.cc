@@ -163,6 +163,8 @@ constexpr SshMessage kSshMessages[] = {
     {"timed out", ErrorCode::kConnectTimeout, "check that the host is up, and for a firewall"},
     {"No route to host", ErrorCode::kHostUnreachable, "check the address and the network"},
     {"Network is unreachable", ErrorCode::kHostUnreachable, "check the address and the network"},
+    {"Unable to negotiate with ", ErrorCode::kHandshakeFailed,
+     "name one that both have in ~/.ssh/config (Ciphers, MACs, KexAlgorithms, HostKeyAlgorithms)"},
     {"stdio forwarding failed", ErrorCode::kHostRefused, "the jump host refused to forward"},
     {"banner line", ErrorCode::kHostRefused, "something other than sshd listens on that port"},
     {"client_loop: ", ErrorCode::kAgentLost, "the connection broke; check the network"},
@@ -178,6 +180,7 @@ std::string WordsOfProxy(const std::vector<std::string>& lines) {
                                               "** ",
                                               "debug1: ",
                                               "Killed by signal",
+                                              "Disconnected from ",
                                               "Connection to ",
                                               "rsync: ",
                                               "rsync error: "};
@@ -215,7 +218,8 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines,
     });
     if (line == lines.rend()) continue;
     if (known.code == ErrorCode::kHostBusy && !proxy.empty()) return ExplainProxy(lines, proxy);
-    return Status(known.code, known.message.empty() ? *line : std::string(known.message),
+    return Status(known.code,
+                  std::string(known.message.empty() ? WithoutSource(*line) : known.message),
                   std::string(known.hint));
   }
   // Where a proxy ends before ssh has written its banner, ssh says so at a level that we don't ask
@@ -226,7 +230,7 @@ Status ExplainOpenssh(const Status& how, const std::vector<std::string>& lines,
         proxy.substr(kCommand.size(), proxy.find(' ', kCommand.size()) - kCommand.size());
     if (lines.back().find(program + ": ") != std::string::npos) return ExplainProxy(lines, proxy);
   }
-  const std::string last = lines.empty() ? "" : ": " + lines.back();
+  const std::string last = lines.empty() ? "" : fmt::format(": {}", WithoutSource(lines.back()));
   return {ErrorCode::kAgentStartFailed, how.message() + last,
           proxy.empty() ? std::string("try ssh by hand")
                         : fmt::format("try ssh by hand; it goes through {}", proxy)};

@@ -80,8 +80,18 @@ Status RemoteShell::Explain(const std::string& host, const Status& how,
       fmt::format("see what the login shell there does with: ssh {} true", host)};
 }
 
+std::string_view WithoutSource(std::string_view line) {
+  constexpr std::string_view kSource =
+      ":sshpkt_vfatal():";  // "packet.c:sshpkt_vfatal():9 (pid=8): "
+  constexpr std::string_view kEnd = "): ";
+  const size_t source = line.find(kSource);
+  if (source == std::string_view::npos) return line;
+  const size_t end = line.find(kEnd, source + kSource.size());
+  return end == std::string_view::npos ? line : line.substr(end + kEnd.size());
+}
+
 void RemoteStderr::OnLine(const std::string& host, std::string_view said) {
-  std::string line = ShownLine(said);
+  std::string line = ShownLine(WithoutSource(said));
   const bool is_running = running_.contains(host);
   // Where changed keys are accepted, nothing fails that would tell it.
   const bool is_warning = is_running || line.find(kHostKeyChanged) != std::string::npos;

@@ -47,6 +47,9 @@ std::unique_ptr<RemoteShell> MakeFallbackShell(RemoteShell& first, RemoteShell& 
 // The stderr of remote shells: the reason when an agent doesn't start, log lines for the user once
 // it runs.
 
+/// ssh's line without the place in its source, which LogVerbose puts before it. Pure.
+std::string_view WithoutSource(std::string_view line);
+
 /// What ssh's line about a changed host key has in it.
 inline constexpr std::string_view kHostKeyChanged = "HOST IDENTIFICATION HAS CHANGED";
 

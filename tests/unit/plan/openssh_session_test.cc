@@ -197,6 +197,14 @@ TEST_F(OpensshFailureTest, WordsOfAStartUpFileAreNoRefusedLogin) {
   EXPECT_NE(why.message().find("ssh exited with code 1"), std::string::npos) << why.message();
 }
 
+TEST_F(OpensshFailureTest, NoAlgorithmInCommonIsTold) {
+  Configure("Ciphers aes128-cbc\n");
+  const Status why = StatusOfStart("true");
+  EXPECT_EQ(why.code(), ErrorCode::kHandshakeFailed) << why.ToString();
+  EXPECT_TRUE(why.message().starts_with("Unable to negotiate with ")) << why.message();
+  EXPECT_NE(why.message().find("no matching cipher found"), std::string::npos) << why.message();
+}
+
 TEST_F(OpensshFailureTest, ARefusedLoginIsTold) {
   Configure("PubkeyAuthentication no");
   EXPECT_EQ(StatusOfStart("true").code(), ErrorCode::kAuthenticationFailed);

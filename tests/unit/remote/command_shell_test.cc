@@ -106,6 +106,8 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
       {"kex_exchange_identification: banner line contains invalid characters",
        ErrorCode::kHostRefused},
       {"client_loop: send disconnect: Connection reset by peer", ErrorCode::kAgentLost},
+      {"Unable to negotiate with 10.0.0.7 port 22: no matching cipher found. Their offer: x",
+       ErrorCode::kHandshakeFailed},
   };
   for (const Sample& sample : samples) {
     const Status status = ExplainOpenssh(how, {"some banner", sample.line}, "");
@@ -121,6 +123,9 @@ TEST(ExplainOpensshTest, WhatSshPrintsBecomesATypedError) {
   const Status jump = ExplainOpenssh(
       how, {"stdio forwarding failed", "Connection closed by UNKNOWN port 65535"}, "ProxyJump j");
   EXPECT_EQ(jump.code(), ErrorCode::kHostRefused) << "the jump host is not full";
+  const Status closed = ExplainOpenssh(
+      how, {"packet.c:sshpkt_vfatal():1909 (pid=7): Connection closed by 10.0.0.7 port 22"}, "");
+  EXPECT_EQ(closed.message(), "Connection closed by 10.0.0.7 port 22");
   const Status other = ExplainOpenssh(how, {"Bad configuration option: x"}, "");
   EXPECT_EQ(other.code(), ErrorCode::kAgentStartFailed);
   EXPECT_EQ(other.message(), how.message() + ": Bad configuration option: x");

@@ -11,6 +11,9 @@
 namespace hvdray {
 namespace {
 
+/// For all hosts.
+constexpr char kReasons[] = "LogVerbose=*:sshpkt_vfatal():*";
+
 class SshConfigSourceTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -62,12 +65,12 @@ TEST_F(SshConfigSourceTest, SettingsOfASessionAreReadAndUndone) {
     SshConfigSource source(overrides_, user_, "ssh");
     const Result<OpensshNeeds> needs = source.NeedsOfOpenssh({.host = "h"}, limit);
     ASSERT_TRUE(needs.ok()) << needs.status().ToString();
-    EXPECT_EQ(needs->session_options, std::vector<std::string>{option});
+    EXPECT_EQ(needs->session_options, (std::vector<std::string>{option, kReasons}));
   }
   Write("config", "ProxyJump bastion\nLocalForward 8080 x:80\n");
   const OpensshNeeds needs =
       SshConfigSource(overrides_, user_, "ssh").NeedsOfOpenssh({.host = "h"}, limit).value();
-  EXPECT_TRUE(needs.session_options.empty());
+  EXPECT_EQ(needs.session_options, std::vector<std::string>{kReasons});
   EXPECT_TRUE(needs.has_forwards);
   EXPECT_EQ(needs.proxy, "ProxyJump bastion");
 }
@@ -130,7 +133,8 @@ TEST_F(SshConfigSourceTest, HostsThatAreAlikeCostOneRun) {
     EXPECT_EQ(settings.port, 22);
   }
   EXPECT_EQ(source.run_count(), 1);
-  EXPECT_EQ(source.NeedsOfOpenssh({.host = "c1"}, limit).value(), OpensshNeeds());
+  EXPECT_EQ(source.NeedsOfOpenssh({.host = "c1"}, limit).value(),
+            (OpensshNeeds{.session_options = {kReasons}}));
   EXPECT_EQ(source.run_count(), 2) << "another class, by the included file";
 }
 
