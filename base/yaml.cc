@@ -509,6 +509,22 @@ PythonValue TypeScalar(const YamlNode& node) {
   return TypePlainScalar(node.text());
 }
 
+Status CheckIntegers(const YamlNode& node) {
+  for (const YamlNode& item : node.items()) HVDRAY_RETURN_IF_ERROR(CheckIntegers(item));
+  for (const YamlNode::Entry& entry : node.entries()) {
+    HVDRAY_RETURN_IF_ERROR(CheckIntegers(entry.value));
+  }
+  // Untyped, though it looks like one.
+  const std::string& text = node.text();
+  const bool is_text = std::holds_alternative<std::string>(TypeScalar(node)) && !node.is_quoted();
+  const bool is_hex = text.starts_with("0x") && text.size() > 2 &&
+                      text.find_first_not_of("0123456789abcdefABCDEF_", 2) == text.npos;
+  const bool is_huge = is_hex || (IsInteger(text) && !HasLeadingZero(text));
+  if (!is_text || !is_huge) return {};
+  return node.Error(fmt::format("the integer {} has more than 64 bits", ShownText(text)),
+                    "write it in quotes if it is text");
+}
+
 YamlNode::Kind YamlNode::kind() const { return data_->kind; }
 
 std::string YamlNode::Where() const { return ToText(*data_->file, data_->place); }

@@ -75,6 +75,10 @@ class YamlNode {
 /// other nodes.
 PythonValue TypeScalar(const YamlNode& node);
 
+/// Errors: kSpecInvalid with the place of the first integer in it beyond 64 bits: readers of the
+/// JSON that it becomes would round it.
+Status CheckIntegers(const YamlNode& node);
+
 struct YamlNode::Entry {
   std::string key;
   std::string where;  ///< Of the key, as YamlNode::Where().

@@ -226,9 +226,6 @@ Json ScalarJson(const YamlNode& node) {
   const double* number = std::get_if<double>(&value);
   // JSON has no infinity.
   if (number != nullptr && std::isfinite(*number)) return *number;
-  const bool is_huge =
-      !node.is_quoted() && IsAllDigits(node.text()) && !node.text().starts_with('0');
-  if (is_huge) return ParseDouble(node.text()).value_or(0);
   return node.text();
 }
 

@@ -477,6 +477,7 @@ Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_nam
                           ModernCluster(WithSchemaTypes(root), overrides, spec.warnings));
   modern = WithSchemaTypes(modern);  // once more: with the types from head_node
   YamlNode document = WithClusterDefaults(modern);
+  HVDRAY_RETURN_IF_ERROR(CheckIntegers(document));
   HVDRAY_RETURN_IF_ERROR(ReadName(document, spec));
   const YamlNode& provider = *document.Find("provider");
   HVDRAY_RETURN_IF_ERROR(ReadProvider(provider, spec));

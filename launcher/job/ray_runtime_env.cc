@@ -34,6 +34,14 @@ Status Wrong(std::string text, std::string hint = {}) {
   return {ErrorCode::kUsage, std::move(text), std::move(hint)};
 }
 
+/// A variable's may be a password, and is a string anyway.
+Status CheckNumbers(const YamlNode& root) {
+  for (const YamlNode::Entry& entry : root.entries()) {
+    if (entry.key != "env_vars") HVDRAY_RETURN_IF_ERROR(CheckIntegers(entry.value));
+  }
+  return {};
+}
+
 /// The value of a variable is a string, whatever it looks like.
 Json FileToJson(const YamlNode& root) {
   Json env = YamlJson(root);
@@ -95,6 +103,7 @@ Status CompleteConda(Json& value, const ReadTextFn& read) {
   if (!name.ends_with(".yaml") && !name.ends_with(".yml")) return {};
   HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadNamed("conda", name, read));
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, name));
+  HVDRAY_RETURN_IF_ERROR(CheckIntegers(root));
   value = YamlJson(root);
   return value.is_object() ? Status()
                            : Wrong(fmt::format("conda: {} is not an environment", Quoted(name)));
@@ -177,12 +186,17 @@ Result<RayRuntimeEnv> ReadRuntimeEnv(std::string_view text, const ReadTextFn& re
     Result<Json> env = ParseJson(text);
     // Not the text itself: it may hold a password.
     if (!env.ok()) return Wrong(env.status().message());
+    // JSON is YAML, too, and keeps its numbers there.
+    if (const auto yaml = ParseYaml(text, "JSON"); yaml.ok()) {
+      HVDRAY_RETURN_IF_ERROR(CheckNumbers(*yaml));
+    }
     return Complete(std::move(env).value(), read);
   }
   const std::string path(text);
   HVDRAY_ASSIGN_OR_RETURN(std::optional<std::string> file, read(path));
   if (!file) return Wrong(fmt::format("no file {}", Quoted(path)), "give a YAML file, or JSON");
   HVDRAY_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(*file, path));
+  HVDRAY_RETURN_IF_ERROR(CheckNumbers(root));
   Result<RayRuntimeEnv> env = Complete(FileToJson(root), read);
   if (env.ok()) return env;
   return std::move(env).status().WithContext(path);

@@ -389,6 +389,11 @@ TEST(RayRuntimeEnvTest, WhatIsWrongIsSaidWithoutValuesOfVariables) {
   ExpectWrong("none.yaml", "'none.yaml'");
   ExpectWrong("a.yaml", "a.yaml: ", {{"a.yaml", "- x\n"}});
   ExpectWrong("{", "JSON");
+  ExpectWrong(R"({"env_vars": {"A": 99999999999999999999}})", "'A'");
+  ExpectWrong(R"({"config": {"x": 99999999999999999999}})", "JSON:1:18: the integer", {},
+              ErrorCode::kSpecInvalid);
+  ExpectWrong("a.yaml", "a.yaml:1:13: the integer",
+              {{"a.yaml", "config: {x: 18446744073709551616}"}}, ErrorCode::kSpecInvalid);
 }
 
 TEST(RayRuntimeEnvTest, TheTextOfASpecHasItAllAndShowsNoPasswords) {

@@ -4,6 +4,7 @@
 // tests/unit/cluster_file), and YAML that yaml-cpp itself gets wrong.
 #include "base/yaml.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -452,6 +453,19 @@ TEST(YamlHostileTest, OnlyUtf8IsRead) {
                "f.yaml:1:1");
   ExpectFaulty(std::string_view("\xfe\xff\0a\0:", 6), "f.yaml:1:1");
   EXPECT_EQ(ErrorOf("a: \xc3\xbc \xe2\x98\x83 \xf0\x9f\x98\x80\n"), "no error");
+}
+
+TEST(YamlTest, AnIntegerBeyond64BitsIsToldWithItsPlace) {
+  for (const char* text : {"99999999999999999999", "-9223372036854775809", "18446744073709551616",
+                           "0x1FFFFFFFFFFFFFFFF"}) {
+    const Status status = CheckIntegers(Parsed(fmt::format("{{a: [1, {}]}}", text)));
+    EXPECT_EQ(status.message(),
+              fmt::format("f.yaml:1:9: the integer {} has more than 64 bits", text));
+    EXPECT_TRUE(CheckIntegers(Parsed(fmt::format("{{a: '{}'}}", text))).ok()) << "text";
+  }
+  EXPECT_TRUE(CheckIntegers(Parsed("[9223372036854775807, -9223372036854775808, 1e30, 0x, 0xyz, "
+                                   "0123456789012345678901234, 1.5, a, ~, 2026-11-28]"))
+                  .ok());
 }
 
 TEST(YamlHostileTest, DeepAndWideFlowInputEndsInTimeAndMemory) {

@@ -138,9 +138,9 @@ TEST(YamlWriterTest, AliasesAndMergesAreWrittenOut) {
 
 TEST(YamlWriterTest, JsonHasTheTypesOfYaml) {
   EXPECT_EQ(DumpJson(YamlJson(Parsed("{a: yes, b: 'yes', c: 3, d: 0.5, e: ~, f: [], g: {}, "
-                                     "h: 10.0.0.1, i: 99999999999999999999, j: .inf}"))),
+                                     "h: 10.0.0.1, i: 9223372036854775807, j: .inf}"))),
             R"({"a":true,"b":"yes","c":3,"d":0.5,"e":null,"f":[],"g":{},"h":"10.0.0.1",)"
-            R"("i":1e+20,"j":".inf"})");
+            R"("i":9223372036854775807,"j":".inf"})");
 }
 
 TEST(YamlWriterTest, JsonHasTheTypesThatPyYamlGives) {
