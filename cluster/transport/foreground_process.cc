@@ -23,6 +23,7 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "cluster/transport/child_process.h"
+#include "cluster/transport/remote_shell.h"
 
 namespace hvdray {
 namespace {
@@ -289,9 +290,11 @@ Result<CapturedRun> RunForOutput(const std::vector<std::string>& command, std::s
 Result<CapturedRun> RunOverSshForOutput(const OpensshOptions& options, const std::string& host,
                                         const std::string& command, std::string_view input,
                                         Duration limit) {
-  HVDRAY_ASSIGN_OR_RETURN(CapturedRun run,
-                          RunForOutput(OpensshArgv(options, host, command), input, limit));
-  if (run.exit_code == kSshFailed) return WhySshFailed(options, run.error_lines);
+  Result<CapturedRun> run = RunForOutput(OpensshArgv(options, host, command), input, limit);
+  if (!run.ok() && run.status().code() == ErrorCode::kDeadlineExceeded) {
+    return std::move(run).status().WithHint(HintForSilence(host));
+  }
+  if (run.ok() && run->exit_code == kSshFailed) return WhySshFailed(options, run->error_lines);
   return run;
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -32,6 +34,8 @@ std::optional<LoggedLine> ParseLogLine(std::string_view line) {
   if (level == std::string_view::npos || line[1] != ' ') return std::nullopt;
   return LoggedLine{static_cast<LogLevel>(level), line.substr(2)};
 }
+
+constexpr std::string_view kLoggedIn = "Authenticated to ";
 
 // ssh says more than ten about a host key that has changed.
 constexpr size_t kLinesKept = 32;
@@ -80,14 +84,19 @@ Status RemoteShell::Explain(const std::string& host, const Status& how,
       fmt::format("see what the login shell there does with: ssh {} true", host)};
 }
 
+std::string HintForSilence(std::string_view host) {
+  return fmt::format(
+      "if ssh {} true does not end either, a start-up file of its shell (.bashrc) waits for input "
+      "or starts another shell",
+      host);
+}
+
 std::string_view WithoutSource(std::string_view line) {
-  constexpr std::string_view kSource =
-      ":sshpkt_vfatal():";  // "packet.c:sshpkt_vfatal():9 (pid=8): "
-  constexpr std::string_view kEnd = "): ";
-  const size_t source = line.find(kSource);
-  if (source == std::string_view::npos) return line;
-  const size_t end = line.find(kEnd, source + kSource.size());
-  return end == std::string_view::npos ? line : line.substr(end + kEnd.size());
+  // "packet.c:sshpkt_vfatal():1909 (pid=7): text"
+  const size_t source = line.find("():");
+  const size_t process = line.find(" (pid=", std::min(source, line.size()));
+  const size_t end = line.find("): ", std::min(process, line.size()));
+  return end == std::string_view::npos ? line : line.substr(end + 3);
 }
 
 void RemoteStderr::OnLine(const std::string& host, std::string_view said) {
@@ -107,7 +116,16 @@ void RemoteStderr::OnLine(const std::string& host, std::string_view said) {
 std::vector<std::string> RemoteStderr::LinesOf(const std::string& host) const {
   const auto found = lines_.find(host);
   if (found == lines_.end()) return {};
-  return {found->second.begin(), found->second.end()};
+  std::vector<std::string> lines;
+  std::ranges::copy_if(found->second, std::back_inserter(lines),
+                       [](const std::string& line) { return !line.starts_with(kLoggedIn); });
+  return lines;
+}
+
+bool RemoteStderr::HasLoggedIn(const std::string& host) const {
+  const auto found = lines_.find(host);
+  return found != lines_.end() &&
+         std::ranges::any_of(found->second, [](auto& line) { return line.starts_with(kLoggedIn); });
 }
 
 std::unique_ptr<RemoteShell> MakeFallbackShell(RemoteShell& first, RemoteShell& second) {

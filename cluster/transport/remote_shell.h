@@ -47,6 +47,9 @@ std::unique_ptr<RemoteShell> MakeFallbackShell(RemoteShell& first, RemoteShell& 
 // The stderr of remote shells: the reason when an agent doesn't start, log lines for the user once
 // it runs.
 
+/// For a shell of `host` that does not do what it was told to.
+std::string HintForSilence(std::string_view host);
+
 /// ssh's line without the place in its source, which LogVerbose puts before it. Pure.
 std::string_view WithoutSource(std::string_view line);
 
@@ -64,6 +67,8 @@ class RemoteStderr {
   void Forget(const std::string& host) { lines_.erase(host); }
   /// The last few lines that the host wrote before MarkRunning().
   std::vector<std::string> LinesOf(const std::string& host) const;
+  /// ssh has said so; see LogVerbose in job_ssh.cc.
+  bool HasLoggedIn(const std::string& host) const;
 
  private:
   std::map<std::string, std::deque<std::string>> lines_;

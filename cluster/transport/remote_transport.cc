@@ -37,6 +37,7 @@ struct Pending {
   int retries = 0;
   Watch reason_timer;
   Watch retry_timer;
+  Watch answer_timer;
 };
 
 class RemoteTransport : public Transport {
@@ -98,17 +99,28 @@ class RemoteTransport : public Transport {
     handlers.on_line = [this, id](const BootstrapLine& line) { OnLine(id, line); };
     handlers.on_closed = [this, id](const Status& why) { OnClosed(id, why); };
     pending.stream->Scan(std::move(handlers));
+    if (options_.answer_limit == Duration::zero()) return;
+    const bool is_child = pending.process->pid() != 0;
+    pending.answer_timer = loop_.After(options_.answer_limit, [this, id, is_child] {
+      // It may still be on its way to the host.
+      if (is_child && !errors_.HasLoggedIn(pending_[id].host)) return;
+      Finish(id, Status(ErrorCode::kConnectTimeout,
+                        fmt::format("its shell did not run our command within {}",
+                                    SecondsText(options_.answer_limit)),
+                        HintForSilence(pending_[id].host)));
+    });
   }
 
   void OnLine(int id, const BootstrapLine& line) {
-    pending_[id].has_answered = true;
+    Pending& pending = pending_[id];
+    pending.has_answered = true;
+    if (line.kind != BootstrapLine::Kind::kNoise) pending.answer_timer.Cancel();
     if (line.kind == BootstrapLine::Kind::kNeedsAgent) return Stage(id, line);
     if (line.kind == BootstrapLine::Kind::kFailed) {
       return Finish(id, Status(ErrorCode::kAgentStartFailed, line.why,
                                "choose another directory on the hosts: --remote-dir DIR"));
     }
     if (line.kind != BootstrapLine::Kind::kAgentSpeaks) return;
-    Pending& pending = pending_[id];
     errors_.MarkRunning(pending.host);
     AgentStart start;
     start.stream = std::move(pending.stream);
@@ -162,7 +174,8 @@ class RemoteTransport : public Transport {
   }
 
   void FinishClosed(int id) {
-    const Pending& pending = pending_[id];
+    Pending& pending = pending_[id];
+    pending.answer_timer.Cancel();
     RetryOrFinish(id, shell_.Explain(pending.host, pending.how.value_or(Status()),
                                      errors_.LinesOf(pending.host)));
   }

@@ -42,13 +42,16 @@ struct RemoteTransportOptions {
   std::string directory;       ///< --remote-dir; empty: see BootstrapRequest.
   std::string installed_path;  ///< See BootstrapRequest.
   std::vector<std::string> agent_arguments;
+  /// How long a login shell may take to run our command. Zero: for ever.
+  Duration answer_limit = Duration::zero();
   int max_starting = 32;  ///< Hosts that start at once, from shell to agent; the others wait.
   /// For shells that fail with kHostBusy before anything on the host has answered.
   RetryPolicy retry;
 };
 
 /// shell, errors, pool and loop outlive the transport. Errors of Start(): those of the shell's
-/// Explain(); kAgentStartFailed when the host can't take the agent; kProtocolError for a shell that
+/// Explain(); kAgentStartFailed when the host can't take the agent; kConnectTimeout
+/// for a shell that never runs our command; kProtocolError for a shell that
 /// never stops printing or asks for the agent twice. Each names the host.
 std::unique_ptr<Transport> MakeRemoteTransport(Loop& loop, BlockingPool& pool, RemoteShell& shell,
                                                RemoteStderr& errors,

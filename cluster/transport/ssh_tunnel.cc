@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "base/unix_socket.h"
 #include "cluster/transport/child_process.h"
+#include "cluster/transport/remote_shell.h"
 
 namespace hvdray {
 namespace {
@@ -102,13 +103,13 @@ std::string SshTunnel::socket_path() const {
   return fmt::format("/proc/self/fd/{}", socket_.get());
 }
 
-Status SshTunnel::WaitReady(TimePoint deadline) {
+Status SshTunnel::WaitReady(TimePoint deadline, const std::string& host) {
   std::string output;
   while (true) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
-      return {ErrorCode::kConnectTimeout, "ssh opened no tunnel in time"};
+      return {ErrorCode::kConnectTimeout, "ssh opened no tunnel in time", HintForSilence(host)};
     }
     std::array<pollfd, 2> ready = {pollfd{output_.get(), POLLIN, 0},
                                    pollfd{errors_.get(), POLLIN, 0}};
@@ -193,7 +194,7 @@ Result<std::unique_ptr<SshTunnel>> SshTunnel::Open(const OpensshOptions& ssh,
   forwarding.local_forwards = {fmt::format("{}:{}:{}", ends.socket_path, there, ends.remote_port)};
   Result<std::unique_ptr<SshTunnel>> tunnel =
       Start(OpensshArgv(forwarding, host, RemoteText(ends)), ends.socket_path, ssh.proxy);
-  Status ready = tunnel.ok() ? (*tunnel)->WaitReady(deadline) : tunnel.status();
+  Status ready = tunnel.ok() ? (*tunnel)->WaitReady(deadline, host) : tunnel.status();
   if (ready.ok()) ready = (*tunnel)->TakeSocket();
   if (ready.ok()) return tunnel;
   return std::move(ready).WithContext("tunnel to " + host);

@@ -50,7 +50,7 @@ class SshTunnel {
   static Result<std::unique_ptr<SshTunnel>> Start(const std::vector<std::string>& argv,
                                                   const std::string& path,
                                                   const std::string& proxy);
-  Status WaitReady(TimePoint deadline);
+  Status WaitReady(TimePoint deadline, const std::string& host);
   Status TakeSocket();
   Status HowItEnded();
   /// Returns ssh's exit code; -1: killed by a signal, or ended before.

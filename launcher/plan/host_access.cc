@@ -219,6 +219,8 @@ Status HostAccess::OpenRemote() {
   if (is_one_path) options.installed_path = *spec_.agent_path;
   options.agent_arguments = agent_arguments_;
   options.max_starting = *spec_.ssh_connections;
+  // Before the driver, who does not know why it waits, gives the host up.
+  options.answer_limit = SshConnectTimeout(spec_);
   options.retry.seed = std::random_device{}();
   remote_ = MakeRemoteTransport(loop_, pool_, OpenShell(), errors_, std::move(options));
   return {};

@@ -89,6 +89,10 @@ class OpensshShell : public RemoteShell {
          done = std::move(done)](Result<OpensshNeeds> needs) {
           if (alive.expired()) return;
           needs_[host] = NeedsOr(std::move(needs), spec_);
+          // For RemoteStderr::HasLoggedIn().
+          for (std::string& option : needs_[host].session_options) {
+            if (option.starts_with("LogVerbose=")) option += ",*:ssh_userauth2():*";
+          }
           shell_->Run(host, command, done);
         });
   }

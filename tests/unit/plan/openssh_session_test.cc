@@ -197,6 +197,24 @@ TEST_F(OpensshFailureTest, WordsOfAStartUpFileAreNoRefusedLogin) {
   EXPECT_NE(why.message().find("ssh exited with code 1"), std::string::npos) << why.message();
 }
 
+TEST_F(OpensshSessionTest, ALoginIsKnownBeforeTheShellThereSaysAnything) {
+  Configure("");
+  const auto loop = Loop::Create().value();
+  BlockingPool pool(*loop);
+  const HostsByName hosts = {{"node7", host_}};
+  RemoteStderr errors;
+  const auto shell = MakeOpensshShell(*loop, pool, spec_, hosts, errors);
+  AgentStart running;
+  shell->Run("node7", "exec sleep 600", [&](Result<AgentStart> start) {
+    ASSERT_TRUE(start.ok()) << start.status().ToString();
+    running = std::move(*start);
+  });
+  ASSERT_TRUE(RunUntil(*loop, [&] { return errors.HasLoggedIn("node7"); }));
+  EXPECT_TRUE(errors.LinesOf("node7").empty()) << "no reason of a failure";
+  running = {};
+  shell->Close();
+}
+
 TEST_F(OpensshFailureTest, NoAlgorithmInCommonIsTold) {
   Configure("Ciphers aes128-cbc\n");
   const Status why = StatusOfStart("true");

@@ -72,8 +72,9 @@ class RemoteTransportTest : public testing::Test {
  protected:
   RemoteTransportTest() : loop_(std::move(*Loop::Create())), pool_(*loop_), shell_(*loop_) {}
 
-  void Make(int max_starting = 32) {
+  void Make(int max_starting = 32, Duration answer_limit = Duration::zero()) {
     RemoteTransportOptions options{.builds = *AgentBuilds::Load("/bin/true")};
+    options.answer_limit = answer_limit;
     options.max_starting = max_starting;
     options.retry.shortest = std::chrono::milliseconds(1);
     options.retry.longest = std::chrono::milliseconds(4);
@@ -128,6 +129,16 @@ TEST_F(RemoteTransportTest, AnAgentThatIsThereIsStartedAtOnce) {
   Settle(*loop_);
   ASSERT_TRUE(started_.contains("a"));
   EXPECT_TRUE(shell_.wires["a"]->TakeSent().empty());
+}
+
+TEST_F(RemoteTransportTest, AShellThatNeverRunsTheCommandIsToldWithItsCause) {
+  Make(32, std::chrono::milliseconds(50));
+  Start("a");
+  shell_.wires["a"]->Deliver("words of a start-up file\n");
+  ASSERT_TRUE(RunUntil(*loop_, [&] { return failed_.contains("a"); }));
+  ExpectError(failed_["a"], ErrorCode::kConnectTimeout, {"agent on a: its shell did not run"});
+  EXPECT_NE(failed_["a"].hint().find("start-up file"), std::string::npos) << failed_["a"].hint();
+  EXPECT_TRUE(shell_.wires["a"]->is_destroyed()) << "the host is let go";
 }
 
 TEST_F(RemoteTransportTest, AHostWithoutTheAgentGetsItOnceAskedFor) {
