@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// `hvdray follow`: shows a job on Ray whose client has gone, from its first line of output, and
+// writes the files that its options name. It changes nothing in the cluster: a signal ends the
+// following and not the job. Jobs that are not hvdray's, and files that can't be written, are
+// refused before anything is shown.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_FOLLOW_H_
 #define HVDRAY_CLUSTER_RAY_RAY_FOLLOW_H_
 

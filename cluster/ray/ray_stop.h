@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// `hvdray stop`: asks Ray to stop jobs and waits until they have ended. What to ask next is decided
+// in ray_stop_plan.h; here are the calls, the pace and the user's signals. The first Ctrl-C says
+// what is waited for; a second one leaves the jobs to end alone.
 #ifndef HVDRAY_CLUSTER_RAY_RAY_STOP_H_
 #define HVDRAY_CLUSTER_RAY_RAY_STOP_H_
 

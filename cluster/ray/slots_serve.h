@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// `hvdray serve` where the hosts are slots of a Ray cluster: RaySlots asks a broker for them, and a
+// ServeSession runs gangs on those that have come. Until then, the client is watched: one that has
+// gone ends the wait, so that no slots are held for nobody.
 #ifndef HVDRAY_CLUSTER_RAY_SLOTS_SERVE_H_
 #define HVDRAY_CLUSTER_RAY_SLOTS_SERVE_H_
 

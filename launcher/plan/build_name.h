@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// How this build calls itself: in --version, in reports, and to its peers on the wire. A source of
+// its own, so that a new commit compiles nothing else.
 #ifndef HVDRAY_LAUNCHER_PLAN_BUILD_NAME_H_
 #define HVDRAY_LAUNCHER_PLAN_BUILD_NAME_H_
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Where the `horovod` package and the collective library of --horovod builtin are. They lie beside
+// the program, so a job gets those of the hvdray that started it. Reads the file system, and
+// changes no more than the environment it is given; without --horovod builtin it does nothing.
 #ifndef HVDRAY_LAUNCHER_PLAN_BUILTIN_HOROVOD_H_
 #define HVDRAY_LAUNCHER_PLAN_BUILTIN_HOROVOD_H_
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// From the user's options to the level and form of this process's own log (base/log.h). Called
+// before threads start: early with the words alone, for errors in the options themselves, and again
+// with the resolved spec, which wins.
 #ifndef HVDRAY_LAUNCHER_PLAN_LOG_OPTIONS_H_
 #define HVDRAY_LAUNCHER_PLAN_LOG_OPTIONS_H_
 
