@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Directories for files that end with this process. They are locked while in use, so that the next
+// process of that prefix can tell those that a killed one has left, and removes them.
 #ifndef HVDRAY_BASE_SCRATCH_DIRECTORY_H_
 #define HVDRAY_BASE_SCRATCH_DIRECTORY_H_
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The one way to compare what a peer sends with a secret. Its time tells a peer nothing but whether
+// the lengths differ, so a secret can't be guessed byte by byte.
 #ifndef HVDRAY_BASE_SECRETS_EQUAL_H_
 #define HVDRAY_BASE_SECRETS_EQUAL_H_
 

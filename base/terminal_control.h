@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which characters beyond ASCII must not reach a terminal or a reader as they are, since they
+// change how the text around them is shown. Decides only; base/text.h and base/json.h escape them.
 #ifndef HVDRAY_BASE_TERMINAL_CONTROL_H_
 #define HVDRAY_BASE_TERMINAL_CONTROL_H_
 

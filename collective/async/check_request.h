@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The checks of an operation that one rank can make alone, before it tells the others of it. What
+// only all ranks together can tell, such as shapes that differ, comes from the negotiation.
 #ifndef HVDRAY_COLLECTIVE_ASYNC_CHECK_REQUEST_H_
 #define HVDRAY_COLLECTIVE_ASYNC_CHECK_REQUEST_H_
 
