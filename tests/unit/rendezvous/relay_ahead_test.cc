@@ -202,9 +202,12 @@ TEST_F(RelayBarrierTest, OtherScopesAreServedAsTheyCome) {
   EXPECT_EQ(ReplyTo(Get(1, "/local_h/0")), "200 of 0");
 }
 
-TEST_F(RelayBarrierTest, AValueThatTheCacheDoesNotHoldIsAskedForWhenAllIsThere) {
-  core_ = RelayCore({.cache_bytes = 10, .is_barrier_held = true});
-  SetUp();
+class SmallBarrierTest : public RelayBarrierTest {
+ protected:
+  SmallBarrierTest() : RelayBarrierTest({.cache_bytes = 10, .is_barrier_held = true}) {}
+};
+
+TEST_F(SmallBarrierTest, AValueThatTheCacheDoesNotHoldIsAskedForWhenAllIsThere) {
   PutAndAnswer(0, "/global/0", "of 0");
   const uint64_t waiting = Get(1, "/global/0");
   const KvQuestion follow = NextQuestion();
@@ -217,8 +220,8 @@ TEST_F(RelayBarrierTest, AValueThatTheCacheDoesNotHoldIsAskedForWhenAllIsThere) 
 
 class RelayMeshTest : public RelayCoreHarness {
  protected:
-  explicit RelayMeshTest(bool is_mesh_kept = true)
-      : RelayCoreHarness({.is_mesh_kept = is_mesh_kept}) {}
+  explicit RelayMeshTest(RelayCoreOptions options = {.is_mesh_kept = true})
+      : RelayCoreHarness(options) {}
   void SetUp() override {
     Reset(1);
     OpenWorkers(2);
@@ -249,9 +252,12 @@ TEST_F(RelayMeshTest, ValuesOfOtherHostsAreNotedAsTheyCome) {
   EXPECT_EQ(Mesh(), "10.0.0.1:4000 10.0.0.1:4001 ") << "whoever asked for it";
 }
 
-TEST_F(RelayMeshTest, ValuesThatTheCacheDoesNotHoldAreNotedToo) {
-  core_ = RelayCore({.cache_bytes = 200, .is_mesh_kept = true});
-  SetUp();
+class SmallMeshTest : public RelayMeshTest {
+ protected:
+  SmallMeshTest() : RelayMeshTest({.cache_bytes = 200, .is_mesh_kept = true}) {}
+};
+
+TEST_F(SmallMeshTest, ValuesThatTheCacheDoesNotHoldAreNotedToo) {
   Get(0, "/global/1");
   const KvQuestion follow = NextQuestion();
   Answer(follow, 200, "0", KvText(AddressOf(4000)));
@@ -294,7 +300,7 @@ TEST_F(RelayMeshTest, ForeignValueIsAProblemUntilTheNextReset) {
 
 class RelayWithoutMeshTest : public RelayMeshTest {
  protected:
-  RelayWithoutMeshTest() : RelayMeshTest(/*is_mesh_kept=*/false) {}
+  RelayWithoutMeshTest() : RelayMeshTest(RelayCoreOptions{}) {}
 };
 
 TEST_F(RelayWithoutMeshTest, NothingIsKeptUnlessItIsAskedFor) {
