@@ -311,13 +311,13 @@ LocalGang* AgentSession::GangOf(Generation generation, int worker) {
 
 void AgentSession::On(Generation generation, wire::Credit&& credit) {
   LocalGang* gang = GangOf(generation, credit.rank);
-  if (gang != nullptr) gang->AddOutputCredit(credit);
+  if (gang != nullptr) gang->output().AddCredit(credit.rank, credit.stream, credit.bytes);
 }
 
 void AgentSession::On(Generation generation, wire::Stdin&& input) {
   LocalGang* gang = GangOf(generation, input.rank);
   if (gang == nullptr) return;
-  const Status status = gang->Write(std::move(input));
+  const Status status = gang->inputs().Write(std::move(input));
   if (!status.ok()) Leave(status, kHvdrayFailed);
 }
 
@@ -347,7 +347,9 @@ void AgentSession::On(Generation generation, wire::GiveObject&& give) {
   if (gang == nullptr) return;
   Result<ObjectStore::View> view = objects_.Get(give.object);
   if (!view.ok()) return Leave(view.status(), kHvdrayFailed);
-  if (view->fd.is_valid()) gang->Give(give.rank, give.object, std::move(view).value());
+  if (view->fd.is_valid()) {
+    gang->inputs().Give(give.rank, give.object, std::move(view).value());
+  }
 }
 
 void AgentSession::On(Generation /*generation*/, wire::DropObject&& drop) {

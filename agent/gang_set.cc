@@ -106,7 +106,7 @@ void GangSet::CloseRelay(int worker) {
 bool GangSet::IsOurs(pid_t pid) const {
   if (server_ && (server_->pid() == pid || server_->is_forking())) return true;
   return std::any_of(gangs_.begin(), gangs_.end(),
-                     [pid](const auto& gang) { return gang->IsLive(pid); });
+                     [pid](const auto& gang) { return gang->workers().IsLive(pid); });
 }
 
 ForkServer* GangSet::FindServer(const ForkServerPlan& plan, Generation generation, Duration limit) {
@@ -214,13 +214,13 @@ void GangSet::StopAll(Duration grace) {
   is_ending_ = true;
   if (server_) server_->Kill();
   for (const auto& gang : gangs_) {
-    gang->DiscardOutput();
+    gang->output().Discard();
     gang->Stop(grace);
   }
 }
 
 void GangSet::OnOutputRoom() {
-  for (const auto& gang : gangs_) gang->OnOutputRoom();
+  for (const auto& gang : gangs_) gang->output().OnRoom();
 }
 
 void GangSet::Signal(Generation generation, int worker, int signo) {

@@ -2,16 +2,13 @@
 #include "agent/local_gang.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
 #include "base/log.h"
-#include "base/message_stream.h"
 
 namespace hvdray {
 namespace {
@@ -19,15 +16,9 @@ namespace {
 using std::chrono::milliseconds;
 using wire::ExecStage;
 
-constexpr int kForksPerTurn = 16;  // The loop serves heartbeats and the rendezvous in between.
 constexpr Duration kFirstPoll = milliseconds(2);
 constexpr Duration kLongestPoll = milliseconds(50);
 constexpr Duration kReapPeriod = std::chrono::seconds(1);
-// All pipes together stay below half of Linux's limit for a user (fs.pipe-user-pages-soft, 64 MiB;
-// beyond it, new pipes get one page).
-constexpr int kAllPipesBytes = 32 << 20;
-constexpr int kLargestPipeBytes = 1 << 20;
-constexpr int kKernelPipeBytes = 64 << 10;
 
 }  // namespace
 
@@ -61,9 +52,10 @@ LocalGang::LocalGang(Loop& loop, wire::Link& link, wire::StartGeneration start,
       environment_(options_.keeps_processes ? GangEnvironment::Plain(start_, options_.node)
                                             : GangEnvironment(start_, options_.job_id,
                                                               options_.generation, options_.node)),
-      plan_(PlanExec(start_.command, FindPath(environment_.shared()), start_.working_directory)),
       workers_(loop, *this),
-      pump_(loop, link, options_.generation, [this] { Schedule(); }) {
+      pump_(loop, link, options_.generation, [this] { Schedule(); }),
+      inputs_(loop, [this](wire::Credit credit) { Send(credit); }),
+      beginning_(loop, start_, environment_, *this) {
   for (const wire::WorkerSlot& slot : start_.workers) names_.insert(slot.name());
 }
 
@@ -88,202 +80,70 @@ void LocalGang::Start() {
   reap_timer_ = loop_.Every(kReapPeriod, [this] {
     if (!sweeper_) ReapOrphans([this](pid_t pid) { return owner_.IsOurs(pid); });
   });
-  const bool has_server = !start_.preload.empty() && !options_.keeps_processes;
-  if (has_server && !start_.workers.empty() && options_.directory_error == 0) PlanServer();
-  MakePumps();
-  StartSome();
-}
-
-void LocalGang::PlanServer() {
-  Result<ForkServerPlan> plan =
-      PlanForkServer(start_, environment_.shared(), environment_.ForWorker(start_.workers[0], 0));
-  if (plan.ok()) {
-    server_plan_ = std::move(plan).value();
-  } else {
-    Send(wire::Warmed{.why = plan.status().message()});
-  }
-}
-
-int LocalGang::PipeBytes() const {
-  const int pipes = static_cast<int>(2 * std::max<size_t>(1, start_.workers.size()));
-  const int share = static_cast<int>(std::bit_floor(static_cast<unsigned>(kAllPipesBytes / pipes)));
-  return share > kKernelPipeBytes ? std::min(share, kLargestPipeBytes) : 0;
-}
-
-// What comes for a worker before it is started, in a later turn or by a fork server, is kept.
-void LocalGang::MakePumps() {
   for (const wire::WorkerSlot& slot : start_.workers) {
-    if (slot.rank == start_.stdin_rank)
-      AddPump(stdin_pumps_, slot.name(), wire::StreamId::kStdin, {});
-    if (start_.has_channel) AddPump(channel_pumps_, slot.name(), wire::StreamId::kChannel, {});
+    if (slot.rank == start_.stdin_rank) inputs_.Expect(slot.name(), wire::StreamId::kStdin);
+    if (start_.has_channel) inputs_.Expect(slot.name(), wire::StreamId::kChannel);
   }
+  beginning_.Start(cgroup_ ? &*cgroup_ : nullptr, options_.directory_error,
+                   !options_.keeps_processes);
 }
 
-void LocalGang::StartSome() {
-  ForkServer* server = nullptr;
-  if (server_plan_) {
-    server = owner_.FindServer(*server_plan_, options_.generation,
-                               milliseconds(start_.preload_limit_ms));
-  }
-  if (server != nullptr && !server->is_settled()) return;
-  if (server != nullptr && server->is_warm()) return ForkSome(*server);
-  for (int i = 0; i < kForksPerTurn && next_start_ < start_.workers.size(); ++i) {
-    if (const auto beginner = Prepare(start_.workers[next_start_++])) Exec(*beginner);
-  }
-  EndStart();
+ForkServer* LocalGang::FindServer(const ForkServerPlan& plan) {
+  return owner_.FindServer(plan, options_.generation, milliseconds(start_.preload_limit_ms));
 }
 
-void LocalGang::OnWarmed() {
-  if (state_ == LocalGang::State::kStarting && forking_.empty()) {
-    start_timer_ = loop_.After(Duration::zero(), [this] { StartSome(); });
-  }
-}
-
-void LocalGang::EndStart() {
-  if (next_start_ < start_.workers.size()) {
-    start_timer_ = loop_.After(Duration::zero(), [this] { StartSome(); });
-    return;
-  }
-  start_timer_.Cancel();
-  Enter(LocalGang::State::kRunning);
-  Schedule();
-}
-
-std::optional<LocalGang::Beginner> LocalGang::Prepare(const wire::WorkerSlot& slot) {
+ExecFailure LocalGang::Equip(const wire::WorkerSlot& slot, std::vector<std::string>* environment) {
   const int name = slot.name();
-  if (cancelled_.contains(name)) {
-    FailToStart(name, ExecStage::kFork, ECANCELED);
-    return std::nullopt;
-  }
-  if (options_.directory_error != 0) {
-    FailToStart(name, ExecStage::kDirectory, options_.directory_error);
-    return std::nullopt;
-  }
-  if (plan_.paths.empty()) {
-    FailToStart(name, ExecStage::kExec, plan_.error);
-    return std::nullopt;
-  }
   const Result<uint16_t> port = owner_.OpenRelay(*this, slot);
   if (!port.ok()) {
     Log(LogLevel::kError, "agent", "worker={}: {}", name, port.status().ToString());
     const bool is_full = port.status().code() == ErrorCode::kOutOfResources;
-    FailToStart(name, ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL);
-    return std::nullopt;
+    return {ExecStage::kDescriptors, is_full ? EMFILE : EADDRNOTAVAIL};
   }
-  Beginner beginner;
-  beginner.name = name;
-  beginner.environment = environment_.ForWorker(slot, *port, ErrorFileOf(name));
-  if (slot.rank == start_.stdin_rank) beginner.stdin_kind = StdinKind::kPipe;
-  return beginner;
-}
-
-SpawnRequest LocalGang::RequestFor(const Beginner& beginner) const {
-  SpawnRequest request;
-  request.plan = &plan_;
-  request.shared_environment = environment_.shared();
-  request.own_environment = beginner.environment;
-  request.stdin_kind = beginner.stdin_kind;
-  request.has_channel = start_.has_channel;
-  if (cgroup_) {
-    request.cgroup_directory_fd = cgroup_->directory_fd();
-    request.cgroup_procs_fd = cgroup_->procs_fd();
-  }
-  request.pipe_bytes = PipeBytes();
-  return request;
-}
-
-void LocalGang::Exec(const Beginner& beginner) {
-  ExecFailure failure;
-  std::optional<WorkerSet::Pipes> pipes =
-      workers_.Start(beginner.name, RequestFor(beginner), failure);
-  if (!pipes) return FailToBegin(beginner.name, failure);
-  AddPumps(beginner.name, std::move(*pipes));
-}
-
-void LocalGang::ForkSome(ForkServer& server) {
-  ForkRequest request;
-  while (forking_.size() < kMaxForks && next_start_ < start_.workers.size()) {
-    std::optional<Beginner> beginner = Prepare(start_.workers[next_start_++]);
-    if (!beginner) continue;
-    ChildEnds ends;
-    const ExecFailure failure = OpenEnds(RequestFor(*beginner), ends, beginner->process);
-    if (failure != ExecFailure()) {
-      FailToBegin(beginner->name, failure);
-      continue;
-    }
-    request.own_environments.push_back(beginner->environment);
-    request.ends.push_back(std::move(ends));
-    forking_.push_back(std::move(*beginner));
-  }
-  if (forking_.empty()) return EndStart();
-  request.shared_environment = environment_.shared();
-  if (cgroup_) request.cgroup_procs.Reset(::fcntl(cgroup_->procs_fd(), F_DUPFD_CLOEXEC, 0));
-  server_ = &server;
-  server.Fork(std::move(request), [this](Forked answer) { OnForked(std::move(answer)); });
-}
-
-void LocalGang::OnForked(Forked answer) {
-  std::vector<Beginner> beginners = std::exchange(forking_, {});
-  server_ = nullptr;
-  // One byte for each: those that are killed may take one, too.
-  const std::string bytes(beginners.size(), 'g');
-  for (size_t i = 0; i < beginners.size(); ++i) {
-    Beginner& beginner = beginners[i];
-    const bool is_unwanted = kill_at_ || told_to_end_.contains(beginner.name);
-    const pid_t pid = i < answer.pids.size() ? answer.pids[i] : 0;
-    if (pid > 0) {
-      if (const int error = Adopt(pid, beginner.process); error != 0) {
-        FailToBegin(beginner.name, {ExecStage::kFork, error});
-        continue;
-      }
-      AddPumps(beginner.name, workers_.Take(beginner.name, std::move(beginner.process)));
-      if (is_unwanted) workers_.SignalGroup(beginner.name, SIGKILL);
-    } else if (pid < 0) {
-      FailToBegin(beginner.name, {ExecStage::kFork, -pid});
-    } else if (is_unwanted) {
-      FailToBegin(beginner.name, {ExecStage::kFork, ECANCELED});
+  std::string error_file;
+  if (start_.is_torch_environment) {
+    Result<ErrorFile> file = ErrorFile::Make();
+    if (file.ok()) {
+      error_file = file->path();
+      error_files_.insert_or_assign(name, std::move(file).value());
     } else {
-      Exec(beginner);  // the server is gone
+      Log(LogLevel::kInfo, "agent", "worker={}: no error file: {}", name, file.status().message());
     }
   }
-  if (!kill_at_ && answer.gate.is_valid()) (void)WriteAll(answer.gate.get(), bytes).ok();
-  if (state_ == LocalGang::State::kStarting) return EndStart();
-  Schedule();
+  *environment = environment_.ForWorker(slot, *port, error_file);
+  return {};
 }
 
-void LocalGang::FailToBegin(int name, const ExecFailure& failure) {
-  owner_.CloseRelay(name);
-  FailToStart(name, failure.stage, failure.error);
-}
-
-void LocalGang::AddPumps(int name, WorkerSet::Pipes pipes) {
+void LocalGang::OnProcess(int worker, SpawnedProcess process) {
+  WorkerSet::Pipes pipes = workers_.Take(worker, std::move(process));
   if (pipes.stdin_pipe.is_valid()) {
-    AddPump(stdin_pumps_, name, wire::StreamId::kStdin, std::move(pipes.stdin_pipe));
+    inputs_.Open(worker, wire::StreamId::kStdin, std::move(pipes.stdin_pipe));
   }
   if (pipes.channel.is_valid()) {
     UniqueFd writer(::fcntl(pipes.channel.get(), F_DUPFD_CLOEXEC, 0));
-    AddPump(channel_pumps_, name, wire::StreamId::kChannel, std::move(writer));
+    inputs_.Open(worker, wire::StreamId::kChannel, std::move(writer));
   }
-  pump_.Add(name, std::move(pipes.stdout_pipe), std::move(pipes.stderr_pipe),
+  pump_.Add(worker, std::move(pipes.stdout_pipe), std::move(pipes.stderr_pipe),
             std::move(pipes.channel));
+  if (IsUnwanted(worker)) workers_.SignalGroup(worker, SIGKILL);
 }
 
-void LocalGang::AddPump(std::map<int, StdinPump>& pumps, int name, wire::StreamId stream,
-                        UniqueFd fd) {
-  const auto [pump, is_new] = pumps.try_emplace(name, loop_, [this, name, stream](uint32_t n) {
-    Send(wire::Credit{name, stream, n});
-  });
-  if (fd.is_valid()) pump->second.Open(std::move(fd));
-}
-
-std::string LocalGang::ErrorFileOf(int name) {
-  if (!start_.is_torch_environment) return {};
-  Result<ErrorFile> file = ErrorFile::Make();
-  if (!file.ok()) {
-    Log(LogLevel::kInfo, "agent", "worker={}: no error file: {}", name, file.status().message());
-    return {};
+void LocalGang::OnRefused(int worker, const ExecFailure& failure) {
+  inputs_.Close(worker);
+  wire::ExitStatus status;
+  status.stage = failure.stage;
+  status.error = failure.error;
+  for (const auto stream :
+       {wire::StreamId::kStdout, wire::StreamId::kStderr, wire::StreamId::kChannel}) {
+    if (stream == wire::StreamId::kChannel && !start_.has_channel) continue;
+    Send(wire::Output{worker, stream, true, {}});
   }
-  return error_files_.insert_or_assign(name, std::move(file).value()).first->second.path();
+  Send(wire::WorkerExited{worker, status, IsToldToEnd(worker)});
+}
+
+void LocalGang::OnSettled() {
+  if (state_ == LocalGang::State::kStarting) Enter(LocalGang::State::kRunning);
+  Schedule();
 }
 
 // Includes when the worker's error began and its recorded message, where known.
@@ -302,29 +162,6 @@ wire::WorkerExited LocalGang::ExitOf(int rank, const wire::ExitStatus& status, b
   return exited;
 }
 
-void LocalGang::FailToStart(int rank, ExecStage stage, int error) {
-  ClosePumps(rank);
-  wire::ExitStatus status;
-  status.stage = stage;
-  status.error = error;
-  for (const auto stream :
-       {wire::StreamId::kStdout, wire::StreamId::kStderr, wire::StreamId::kChannel}) {
-    if (stream == wire::StreamId::kChannel && !start_.has_channel) continue;
-    Send(wire::Output{rank, stream, true, {}});
-  }
-  Send(wire::WorkerExited{rank, status, IsToldToEnd(rank)});
-}
-
-void LocalGang::ClosePumps(int name) {
-  for (auto* pumps : {&stdin_pumps_, &channel_pumps_}) {
-    if (const auto pump = pumps->find(name); pump != pumps->end()) pump->second.Close();
-  }
-}
-
-bool LocalGang::IsToldToEnd(int rank) const {
-  return kill_at_ || is_interrupted_ || told_to_end_.contains(rank);
-}
-
 void LocalGang::OnStarted(int rank, pid_t pid) {
   Send(wire::WorkerStarted{rank, static_cast<uint32_t>(pid)});
 }
@@ -333,7 +170,7 @@ void LocalGang::OnExited(int rank, const wire::ExitStatus& how) {
   const bool was_stopping = IsToldToEnd(rank);
   wire::ExitStatus status = how;
   if (status.signal == SIGKILL && !was_stopping) status.is_oom = oom_watch_->ClaimKill();
-  ClosePumps(rank);
+  inputs_.Close(rank);
   owner_.CloseRelay(rank);
   if (options_.keeps_processes && !was_stopping) workers_.LeaveGroup(rank);
   Send(ExitOf(rank, status, was_stopping));
@@ -347,7 +184,7 @@ void LocalGang::EndGroupAfter(int worker, Duration pause) {
 }
 
 void LocalGang::StopWorkers(std::span<const int> workers, Duration grace) {
-  if (kill_at_) return;  // Stop() has the whole gang.
+  if (ending_.has_begun()) return;  // Stop() has the whole gang.
   workers_.ReapDead();
   for (const int worker : workers) {
     if (!Has(worker)) continue;
@@ -359,27 +196,15 @@ void LocalGang::StopWorkers(std::span<const int> workers, Duration grace) {
     EndGroupAfter(worker, grace);
   }
   groups_until_ = std::max(groups_until_, loop_.Now() + grace);
-  CancelStartsOf(workers);
-}
-
-// Cancels the pending forks of these workers.
-void LocalGang::CancelStartsOf(std::span<const int> workers) {
-  for (size_t i = next_start_; i < start_.workers.size(); ++i) {
-    const int name = start_.workers[i].name();
-    if (std::find(workers.begin(), workers.end(), name) != workers.end()) cancelled_.insert(name);
-  }
-}
-
-void LocalGang::CancelStarts() {
-  start_timer_.Cancel();
-  while (next_start_ < start_.workers.size()) {
-    FailToStart(start_.workers[next_start_++].name(), ExecStage::kFork, ECANCELED);
-  }
 }
 
 void LocalGang::SignalToEnd(int signo) {
   workers_.SignalAllGroups(signo);
   workers_.SignalAllGroups(SIGCONT);  // A stopped process would not handle the signal.
+}
+
+void LocalGang::SendDueSignal() {
+  if (const int signo = ending_.TakeDue(loop_.Now()); signo != 0) SignalToEnd(signo);
 }
 
 void LocalGang::Stop(Duration grace) {
@@ -388,21 +213,13 @@ void LocalGang::Stop(Duration grace) {
     return;
   }
   workers_.ReapDead();
-  const TimePoint now = loop_.Now();
-  if (!kill_at_) {
-    kill_at_ = now + grace;
-    CancelStarts();
-    if (is_interrupted_ && grace > Duration::zero()) {
-      term_at_ = kill_at_;
-      kill_at_ = now + 2 * grace;
-    } else if (grace > Duration::zero()) {
-      SignalToEnd(SIGTERM);
-    }
+  const bool is_first = !ending_.has_begun();
+  ending_.Stop(loop_.Now(), grace);
+  if (is_first) {
+    beginning_.Cancel();
+    SendDueSignal();
     poll_pause_ = kFirstPoll;
     Enter(LocalGang::State::kStopping);
-  } else {
-    if (term_at_) term_at_ = now;
-    kill_at_ = std::min(*kill_at_, now + grace);
   }
   if (grace <= Duration::zero()) {
     AdvanceStopping();
@@ -414,34 +231,13 @@ void LocalGang::Stop(Duration grace) {
 void LocalGang::Signal(int rank, int signo) {
   if (signo <= 0 || signo >= NSIG) return;
   if (rank < 0 && signo == SIGINT) {
-    is_interrupted_ = true;
+    ending_.OnInterrupted();
     SignalToEnd(SIGINT);
   } else if (rank < 0) {
     workers_.SignalAllGroups(signo);
   } else {
     workers_.SignalGroup(rank, signo);
   }
-}
-
-Status LocalGang::Write(wire::Stdin input) {
-  auto& pumps = input.stream == wire::StreamId::kChannel ? channel_pumps_ : stdin_pumps_;
-  const auto pump = pumps.find(input.rank);
-  if (pump != pumps.end()) return pump->second.Write(std::move(input.bytes), input.is_end);
-  if (!input.bytes.empty()) {
-    const auto size = static_cast<uint32_t>(input.bytes.size());
-    Send(wire::Credit{input.rank, input.stream, size});
-  }
-  return {};
-}
-
-void LocalGang::Give(int rank, int64_t object, ObjectStore::View view) {
-  const auto pump = channel_pumps_.find(rank);
-  if (pump == channel_pumps_.end()) return;
-  Json message;
-  message["type"] = "object";
-  message["object"] = object;
-  message["size"] = view.size;
-  pump->second.WriteWithDescriptor(MessageLine(message), std::move(view.fd));
 }
 
 void LocalGang::Schedule(Duration delay) {
@@ -506,29 +302,24 @@ void LocalGang::AdvanceLingering() {
 void LocalGang::AdvanceStopping() {
   ReapOrphans([this](pid_t pid) { return owner_.IsOurs(pid); });
   const TimePoint now = loop_.Now();
-  if (now >= *kill_at_) {
-    term_at_.reset();
-    if (!std::exchange(is_killed_, true)) workers_.SignalAllGroups(SIGKILL);
-  } else if (term_at_ && now >= *term_at_) {
-    term_at_.reset();
-    SignalToEnd(SIGTERM);
-  }
-  if (is_killed_ && !forking_.empty()) server_->Kill();
+  SendDueSignal();
+  const bool is_killed = ending_.is_killed();
+  if (is_killed) beginning_.KillServer();
   // With sibling gangs, wait for dying children before sweeping.
-  const bool is_group_swept = is_killed_ && !owner_.HasSiblings();
-  if (forking_.empty() && workers_.live_count() == 0 &&
+  const bool is_group_swept = is_killed && !owner_.HasSiblings();
+  if (beginning_.is_settled() && workers_.live_count() == 0 &&
       (is_group_swept || !workers_.HasLivingGroup())) {
     Sweep();
     return;
   }
-  if (is_killed_ && now >= *kill_at_ + options_.reap_limit) {
+  const TimePoint give_up_at = ending_.kill_at() + options_.reap_limit;
+  if (is_killed && now >= give_up_at) {
     GiveUpOnUnreaped();
     Sweep();
     return;
   }
   // Exits wake the gang by themselves; only processes that outlive their leader need polling.
-  Duration pause = term_at_.value_or(*kill_at_) - now;
-  if (is_killed_) pause = *kill_at_ + options_.reap_limit - now;
+  Duration pause = (is_killed ? give_up_at : ending_.next()) - now;
   if (workers_.live_count() == 0) {
     pause = std::min(pause, poll_pause_);
     poll_pause_ = std::min(poll_pause_ * 2, kLongestPoll);

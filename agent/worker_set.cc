@@ -52,14 +52,6 @@ WorkerSet::~WorkerSet() {
   }
 }
 
-std::optional<WorkerSet::Pipes> WorkerSet::Start(int rank, const SpawnRequest& request,
-                                                 ExecFailure& failure) {
-  SpawnedProcess child;
-  failure = Spawn(request, child);
-  if (failure.stage != wire::ExecStage::kNone) return std::nullopt;
-  return Take(rank, std::move(child));
-}
-
 WorkerSet::Pipes WorkerSet::Take(int rank, SpawnedProcess child) {
   HVDRAY_CHECK(!workers_.contains(rank));
   Worker& worker = workers_[rank];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker processes of one gang on this host: starts, signals and reaps them. No other code may
+// The worker processes of one gang on this host: watches, signals and reaps them. No other code may
 // wait for them. Decides nothing: LocalGang decides when to stop.
 #ifndef HVDRAY_AGENT_WORKER_SET_H_
 #define HVDRAY_AGENT_WORKER_SET_H_
@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "agent/spawn.h"
@@ -46,11 +45,7 @@ class WorkerSet {
   WorkerSet(const WorkerSet&) = delete;
   WorkerSet& operator=(const WorkerSet&) = delete;
 
-  /// Forks the worker. nullopt: no process was created, `failure` has the reason, and the owner
-  /// hears nothing.
-  std::optional<Pipes> Start(int rank, const SpawnRequest& request, ExecFailure& failure);
-
-  /// The same for a worker that is already there.
+  /// A worker's process, new in this set.
   Pipes Take(int rank, SpawnedProcess child);
 
   /// Signals the whole process group of a worker, even after its leader was reaped, but never pid 0

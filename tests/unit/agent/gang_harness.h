@@ -62,7 +62,7 @@ class GangHarness : public ::testing::Test, private LocalGang::Owner {
                          Duration /*limit*/) override {
     return nullptr;
   }
-  bool IsOurs(pid_t pid) const override { return gang_->IsLive(pid); }
+  bool IsOurs(pid_t pid) const override { return gang_->workers().IsLive(pid); }
   bool HasSiblings() const override { return false; }
   void OnStopped(LocalGang& /*gang*/, uint32_t swept) override {
     EXPECT_FALSE(swept_.has_value());
@@ -112,13 +112,13 @@ class GangHarness : public ::testing::Test, private LocalGang::Owner {
   /// As a launcher does: what came on stdout or stderr is granted as kStdout.
   void AddCredit(int rank, wire::StreamId stream, size_t bytes) {
     if (stream == wire::StreamId::kStderr) stream = wire::StreamId::kStdout;
-    gang_->AddOutputCredit({rank, stream, static_cast<uint32_t>(bytes)});
+    gang_->output().AddCredit(rank, stream, static_cast<uint32_t>(bytes));
   }
   Status WriteStdin(int rank, std::string bytes, bool is_end) {
-    return gang_->Write({rank, is_end, std::move(bytes)});
+    return gang_->inputs().Write({rank, is_end, std::move(bytes)});
   }
   Status WriteChannel(int rank, std::string bytes, bool is_end = false) {
-    return gang_->Write({rank, is_end, std::move(bytes), wire::StreamId::kChannel});
+    return gang_->inputs().Write({rank, is_end, std::move(bytes), wire::StreamId::kChannel});
   }
 
   const std::string& Stdout(int rank) { return output_[{rank, wire::StreamId::kStdout}]; }

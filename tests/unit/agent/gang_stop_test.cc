@@ -4,9 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <optional>
+#include <random>
 
 #include "agent/local_gang.h"
+#include "agent/stop_schedule.h"
 #include "tests/unit/agent/gang_harness.h"
 
 namespace hvdray {
@@ -39,6 +43,44 @@ class GangStopTest : public GangHarness, public ::testing::WithParamInterface<Ne
   }
   std::string directory_;
 };
+
+TEST(StopScheduleTest, EachSignalIsDueOnceInOrderAndNoCallMakesItLater) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 dice(seed);
+    const auto below = [&dice](uint32_t n) { return milliseconds(dice() % n); };
+    StopSchedule schedule;
+    TimePoint now{seconds(1)};
+    std::optional<TimePoint> term_by, kill_by;  // the latest moment that was promised
+    bool was_interrupted = false, is_termed = false, is_killed = false;
+    for (int step = 0; step < 60; ++step) {
+      now += below(4);
+      if (dice() % 8 == 0) {
+        schedule.OnInterrupted();
+        was_interrupted = was_interrupted || !kill_by;
+      } else if (dice() % 8 == 0) {
+        const Duration grace = below(20);
+        const TimePoint limit = now + (was_interrupted && !kill_by ? 2 * grace : grace);
+        if (!kill_by) term_by = was_interrupted ? now + grace : now;
+        if (kill_by) term_by = std::min(*term_by, now);
+        kill_by = std::min(kill_by.value_or(limit), limit);
+        schedule.Stop(now, grace);
+      }
+      ASSERT_EQ(schedule.has_begun(), kill_by.has_value());
+      const int signo = schedule.TakeDue(now);
+      ASSERT_EQ(schedule.TakeDue(now), 0);
+      ASSERT_TRUE(signo == 0 || (signo == SIGTERM && !is_termed) || signo == SIGKILL);
+      ASSERT_TRUE(signo == 0 || !is_killed);
+      is_termed = is_termed || signo == SIGTERM;
+      is_killed = is_killed || signo == SIGKILL;
+      if (!kill_by) continue;
+      ASSERT_EQ(is_killed, now >= *kill_by);
+      ASSERT_TRUE(is_termed || is_killed || now < *term_by);
+      ASSERT_EQ(schedule.kill_at(), *kill_by);
+      ASSERT_TRUE(is_killed || schedule.next() > now);
+    }
+  }
+}
 
 TEST_P(GangStopTest, ObedientWorkersEndBySigtermWithinTheGrace) {
   StartProbes(4, {"wait"});
@@ -224,7 +266,7 @@ TEST_P(GangStopTest, LostLauncherDoesNotBlockWritersOnTheirWayOut) {
   is_credit_returned_ = false;
   StartProbes(2, {"flood", "50000000"});
   ASSERT_TRUE(WaitFor(*loop_, [&] { return started_.size() == 2; }));
-  gang_->DiscardOutput();
+  gang_->output().Discard();
   ASSERT_TRUE(WaitUntilStopped());  // they finish writing though nobody takes it
   EXPECT_TRUE(exits_[0].status.is_success());
   EXPECT_EQ(Stdout(0), "");

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <random>
 
+#include "agent/gang_start.h"
+#include "tests/fakes/loop_runner.h"
 #include "tests/unit/agent/gang_harness.h"
 
 namespace hvdray {
@@ -14,6 +19,72 @@ namespace {
 
 using wire::ExecStage;
 using wire::StreamId;
+
+// Refuses and cancels as its dice say.
+class GangStartModel final : public GangStart::Owner {
+ public:
+  explicit GangStartModel(uint32_t seed) : dice_(seed) {}
+  ~GangStartModel() {
+    for (const auto& [worker, process] : processes) {
+      ::kill(process.pid, SIGKILL);
+      EXPECT_EQ(::waitpid(process.pid, nullptr, 0), process.pid);
+    }
+  }
+  bool Chance(uint32_t n) { return dice_() % n == 0; }
+
+  ExecFailure Equip(const wire::WorkerSlot& slot, std::vector<std::string>* environment) override {
+    if (Chance(8)) return {ExecStage::kDescriptors, EMFILE};
+    EXPECT_TRUE(equipped.insert(slot.rank).second);
+    *environment = {"OWN=1"};
+    return {};
+  }
+  void Unequip(int worker) override { EXPECT_EQ(equipped.erase(worker), 1U); }
+  bool IsUnwanted(int worker) const override { return worker % 7 == 3; }
+  ForkServer* FindServer(const ForkServerPlan& /*plan*/) override { return nullptr; }
+  void OnNoServer(const std::string& /*why*/) override {}
+  void OnProcess(int worker, SpawnedProcess process) override {
+    EXPECT_FALSE(settled || refused.contains(worker) || IsUnwanted(worker));
+    EXPECT_TRUE(equipped.contains(worker));
+    EXPECT_TRUE(processes.emplace(worker, std::move(process)).second);
+  }
+  void OnRefused(int worker, const ExecFailure& failure) override {
+    EXPECT_NE(failure, ExecFailure());
+    EXPECT_FALSE(settled || processes.contains(worker) || equipped.contains(worker));
+    EXPECT_TRUE(refused.insert(worker).second);
+  }
+  void OnSettled() override { EXPECT_EQ(++settled, 1); }
+
+  std::set<int> equipped, refused;
+  std::map<int, SpawnedProcess> processes;
+  int settled = 0;
+
+ private:
+  std::mt19937 dice_;
+};
+
+TEST(GangStartTest, EachWorkerIsStartedOrRefusedOnce) {
+  auto loop = Loop::Create();
+  ASSERT_TRUE(loop.ok());
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    GangStartModel model(seed);
+    wire::StartGeneration start;
+    for (int i = 0; i < static_cast<int>(10 * (seed % 6)); ++i) {
+      start.workers.push_back({i, i, 0, 1});
+    }
+    start.command = {seed == 11 ? "/no/such/program" : "/bin/true"};
+    const GangEnvironment environment(start, "job", 1);
+    GangStart beginning(**loop, start, environment, model);
+    beginning.Start(nullptr, seed == 10 ? ENOENT : 0, true);
+    ASSERT_TRUE(RunUntil(**loop, [&] {
+      if (!beginning.is_settled() && model.Chance(4)) beginning.Cancel();
+      return beginning.is_settled();
+    }));
+    Settle(**loop);
+    EXPECT_EQ(model.processes.size() + model.refused.size(), start.workers.size());
+    EXPECT_TRUE(seed < 10 || model.processes.empty());
+  }
+}
 
 class LocalGangTest : public GangHarness {};
 
@@ -114,7 +185,7 @@ TEST_F(LocalGangTest, FullLinkHoldsTheWriterAndRoomLetsItGoOn) {
   EXPECT_EQ(Stdout(0).size() + Stdout(1).size(), 0U);
   EXPECT_TRUE(exits_.empty());
   link_.has_room = true;
-  gang_->OnOutputRoom();
+  gang_->output().OnRoom();
   ASSERT_TRUE(WaitUntilStopped());
   EXPECT_EQ(Stdout(0).size(), 3'000'000U);
   EXPECT_EQ(Stdout(1), Stdout(0));

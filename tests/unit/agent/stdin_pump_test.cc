@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
+#include <random>
 
+#include "agent/worker_inputs.h"
 #include "tests/fakes/loop_runner.h"
 #include "wire/message.h"
 
@@ -157,6 +160,52 @@ TEST_F(StdinPumpTest, WhatComesBeforeThePipeIsKeptAndGivenUpIfThereIsNone) {
   ASSERT_TRUE(never.Write("lost", false).ok());
   never.Close();
   EXPECT_EQ(consumed_, 14U) << "the launcher may send as many for others";
+}
+
+// Workers 0 to 2 are expected, 3 is not; any may be opened, read, closed, or lose its reader.
+TEST(WorkerInputsTest, EachByteIsQueuedReadOrGrantedAgain) {
+  using Input = std::pair<int, wire::StreamId>;
+  auto loop = Loop::Create();
+  ASSERT_TRUE(loop.ok());
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 dice(seed);
+    std::map<Input, uint64_t> sent, granted;
+    std::map<Input, UniqueFd> readers;
+    WorkerInputs inputs(**loop, [&granted](wire::Credit credit) {
+      granted[{credit.rank, credit.stream}] += credit.bytes;
+    });
+    const std::array streams = {wire::StreamId::kStdin, wire::StreamId::kChannel};
+    for (int worker = 0; worker < 3; ++worker) {
+      for (const auto stream : streams) inputs.Expect(worker, stream);
+    }
+    std::map<int, bool> closed;
+    for (int step = 0; step < 60; ++step) {
+      const Input input(dice() % 4, streams.at(dice() % 2));
+      const auto& [worker, stream] = input;
+      const uint32_t act = dice() % 8;
+      if (act == 0 && worker < 3 && !closed[worker] && !readers.contains(input)) {
+        std::array<int, 2> ends;
+        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
+        readers[input].Reset(ends[0]);
+        inputs.Open(worker, stream, UniqueFd(ends[1]));
+      } else if (act == 1 && readers.contains(input)) {
+        readers[input].Reset();
+      } else if (act == 2) {
+        inputs.Close(worker);
+        closed[worker] = true;
+      } else if (act > 3) {
+        const uint64_t queued = sent[input] - granted[input];
+        const uint64_t size = dice() % (wire::kStdinWindowBytes / 4);
+        if (queued + size > wire::kStdinWindowBytes) continue;  // as no launcher does
+        sent[input] += size;
+        ASSERT_TRUE(inputs.Write({worker, false, std::string(size, 'x'), stream}).ok());
+      }
+      ASSERT_LE(granted[input], sent[input]);
+    }
+    for (int worker = 0; worker < 4; ++worker) inputs.Close(worker);
+    for (const auto& [input, bytes] : sent) EXPECT_EQ(granted[input], bytes) << input.first;
+  }
 }
 
 }  // namespace

@@ -55,10 +55,10 @@ class WorkerSetTest : public ::testing::Test, private WorkerSet::Owner {
     SpawnRequest request;
     request.plan = &plan;
     request.shared_environment = environment_;
-    ExecFailure failure;
     if (plan.paths.empty()) return {ExecStage::kExec, plan.error};
-    auto pipes = workers_->Start(rank, request, failure);
-    if (pipes) pipes_[rank] = std::move(*pipes);
+    SpawnedProcess process;
+    const ExecFailure failure = Spawn(request, process);
+    if (failure == ExecFailure()) pipes_[rank] = workers_->Take(rank, std::move(process));
     return failure;
   }
 
