@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's side of the link to the launcher: turns messages into work for gangs, relay and host,
-// and stops everything when the link is lost, so that a crashed launcher leaves nothing behind.
+// The agent's side of the link to the launcher: gives messages to Preparation, GangSet, HostRelay
+// and Survivors, and stops everything when the link is lost, so that a crashed launcher leaves
+// nothing behind.
+//
+// What always holds: before Welcome there is no gang; once it is leaving, no message has an effect;
+// on_done comes when the link is closed and no process is left.
 #ifndef HVDRAY_AGENT_AGENT_SESSION_H_
 #define HVDRAY_AGENT_AGENT_SESSION_H_
 
@@ -10,18 +14,16 @@
 #include <string>
 #include <utility>
 
-#include "agent/connection_breaker.h"
-#include "agent/directory_receiver.h"
 #include "agent/gang_set.h"
 #include "agent/host_facts.h"
+#include "agent/host_relay.h"
 #include "agent/inspector.h"
 #include "agent/leave_socket.h"
-#include "agent/measurer.h"
-#include "agent/notifier.h"
-#include "agent/prober.h"
+#include "agent/object_store.h"
+#include "agent/preparation.h"
+#include "agent/survivors.h"
 #include "base/byte_stream.h"
 #include "base/loop.h"
-#include "rendezvous/relay.h"
 #include "wire/link.h"
 
 namespace hvdray {
@@ -39,13 +41,13 @@ struct AgentSessionOptions {
 };
 
 /// Owns the link, the relay and the gangs. Threads: the loop's.
-class AgentSession : private KvUpstream, private wire::Link::Owner, private GangSet::Owner {
+class AgentSession final : private wire::Link::Owner, private GangSet::Owner {
  public:
   /// `on_done(exit_code)`: the link is closed and none of our processes is left. Called once. 0:
   /// the launcher sent Bye; 125: the link was lost or broken. The loop outlives the session.
   AgentSession(Loop& loop, std::unique_ptr<ByteStream> stream, AgentSessionOptions options,
                std::function<void(int exit_code)> on_done);
-  ~AgentSession() override;
+  ~AgentSession();
 
   /// Opens the ports and sends Hello.
   void Start();
@@ -68,7 +70,8 @@ class AgentSession : private KvUpstream, private wire::Link::Owner, private Gang
 
   /// Requests dropped because their generation was over.
   uint64_t stale_requests() const {
-    return stale_requests_ + (gangs_ ? gangs_->stale_requests() : 0);
+    return stale_requests_ + preparation_.stale_requests() +
+           (gangs_ ? gangs_->stale_requests() : 0);
   }
 
  private:
@@ -77,69 +80,55 @@ class AgentSession : private KvUpstream, private wire::Link::Owner, private Gang
   void OnOutputRoom() override {
     if (gangs_) gangs_->OnOutputRoom();
   }
-  void On(Generation generation, wire::Hello&& hello);
-  void On(Generation generation, wire::Welcome&& welcome);
-  void On(Generation generation, wire::Probe&& probe);
-  void Measure(Generation generation, const wire::Probe& probe);
-  void On(Generation generation, wire::Inspect&& inspect);
-  void On(Generation generation, wire::DirectoryList&& list);
-  void On(Generation generation, wire::File&& file);
-  void On(Generation generation, wire::StartGeneration&& start);
-  void On(Generation generation, wire::Warm&& order);
-  void On(Generation generation, wire::StopGeneration&& stop);
-  void On(Generation generation, wire::StopWorkers&& stop);
-  void On(Generation generation, wire::BreakConnections&& order);
-  void On(Generation generation, wire::Notify&& notice);
-  void On(Generation generation, wire::Credit&& credit);
-  void On(Generation generation, wire::Stdin&& input);
-  void On(Generation generation, wire::Signal&& signal);
-  void On(Generation generation, wire::ObjectPiece&& piece);
-  void On(Generation generation, wire::MapObject&& map);
-  void On(Generation generation, wire::GiveObject&& give);
-  void On(Generation generation, wire::DropObject&& drop);
-  void On(Generation generation, wire::KvReply&& reply);
-  void On(Generation generation, wire::KvReset&& reset);
-  /// Messages of the other direction: unreachable, as the link rejects them.
+  // Errors: kProtocolError, at which the session leaves.
+  Status On(Generation generation, wire::Hello&& hello);
+  Status On(Generation generation, wire::Welcome&& welcome);
+  Status On(Generation generation, wire::Inspect&& inspect);
+  Status On(Generation generation, wire::StartGeneration&& start);
+  Status On(Generation generation, wire::Warm&& order);
+  Status On(Generation generation, wire::StopGeneration&& stop);
+  Status On(Generation generation, wire::StopWorkers&& stop);
+  Status On(Generation generation, wire::BreakConnections&& order);
+  Status On(Generation generation, wire::Notify&& notice);
+  Status On(Generation generation, wire::Credit&& credit);
+  Status On(Generation generation, wire::Stdin&& input);
+  Status On(Generation generation, wire::Signal&& signal);
+  Status On(Generation generation, wire::ObjectPiece&& piece);
+  Status On(Generation generation, wire::MapObject&& map);
+  Status On(Generation generation, wire::GiveObject&& give);
+  Status On(Generation generation, wire::DropObject&& drop);
+  /// Messages for Preparation and HostRelay. Those of the other direction are unreachable, as the
+  /// link rejects them.
   template <typename T>
-  void On(Generation generation, T&& other);
+  Status On(Generation generation, T&& message);
 
-  void Ask(KvQuestion question) override;
-  void Arrived(int worker) override;
   void OnReaped(int worker) override {
-    if (notifier_) notifier_->Forget(worker);
+    if (survivors_) survivors_->Forget(worker);
   }
   void OnStopped(Generation generation, uint32_t swept) override;
   void OnIdle() override { FinishIfIdle(); }
-  void MakeGangs();
   void OpenLeaveSocket();
   void StopGangs();
   void FinishIfIdle();
   /// The gang of that generation with that worker; nullptr counts the request as stale.
   LocalGang* GangOf(Generation generation, int worker);
   bool IsStale(Generation generation) const { return gangs_ && gangs_->IsStale(generation); }
-  void CountStale(Generation /*generation*/) { ++stale_requests_; }
+  Status CountStale();
   void HoldPort();
-  /// Closes the probe's sockets and drops half-written files before workers start.
-  void EndPreparation();
 
   Loop& loop_;
   AgentSessionOptions options_;
   std::function<void(int)> on_done_;
   std::unique_ptr<wire::Link> link_;  // Sends nothing more once it is closing or closed.
   std::optional<wire::Welcome> welcome_;
-  std::unique_ptr<Relay> relay_;
-  std::unique_ptr<GangSet> gangs_;    // Since Welcome.
-  std::optional<Notifier> notifier_;  // Since Welcome, in an elastic job.
+  std::unique_ptr<HostRelay> relay_;    // Since Welcome.
+  std::unique_ptr<GangSet> gangs_;      // The same.
+  std::optional<Survivors> survivors_;  // The same, in an elastic job.
   ObjectStore objects_;
-  ConnectionBreaker breaker_;
   std::unique_ptr<LeaveSocket> leave_socket_;
   std::optional<HeldPort> port_;
-  std::unique_ptr<ProbeListener> probe_listener_;
   std::unique_ptr<Inspector> inspector_;
-  std::unique_ptr<Prober> prober_;  // Kept after its answer: each session probes once.
-  std::unique_ptr<MeasureServer> measure_server_;
-  std::unique_ptr<Measurer> measurer_;
-  std::unique_ptr<DirectoryReceiver> directory_receiver_;
+  Preparation preparation_;
   uint64_t stale_requests_ = 0;
   bool is_leaving_ = false;
   bool is_link_closed_ = false;

@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <optional>
 
 #include "agent/host_facts.h"
+#include "agent/preparation.h"
+#include "tests/fakes/fake_link.h"
 #include "tests/fakes/loop_runner.h"
+#include "tests/fakes/temp_directory.h"
 #include "tests/fakes/test_sockets.h"
 
 namespace hvdray {
@@ -142,6 +146,43 @@ TEST_F(ProberTest, ListenerClosesWhatComesAndIsGoneWhenDestroyed) {
   listener->reset();
   UniqueFd late;
   EXPECT_EQ(ConnectTo(port, &late), ECONNREFUSED);
+}
+
+// Ended before the answer, and after it: each time it can be asked anew.
+TEST_F(ProberTest, PreparationThatHasEndedAnswersNothingAndLeavesNothing) {
+  const TempDirectory temp;
+  std::vector<wire::Body> sent;
+  wire::FakeLink link([&sent](wire::Message message) { sent.push_back(std::move(message.body)); });
+  Preparation preparation(*loop_, link);
+  for (const bool has_answered : {false, true}) {
+    sent.clear();
+    const uint16_t port = preparation.Listen();
+    ASSERT_NE(port, 0);
+    const auto is_open = [&] {
+      return Run({{"127.0.0.1", "127.0.0.1", port}})[0].stage == ProbeStage::kOk;
+    };
+    EXPECT_TRUE(is_open());
+    wire::DirectoryList list{0, temp.path() + "/copy", {}, {}};
+    list.entries.resize(1);
+    list.entries[0].path = "file";
+    list.entries[0].size = 9;
+    ASSERT_TRUE(preparation.On(1, std::move(list)).ok());
+    ASSERT_EQ(sent.size(), 1U);
+    wire::File half;
+    half.bytes = "half";
+    ASSERT_TRUE(preparation.On(1, std::move(half)).ok());
+    wire::Probe probe{3'600'000, {{"127.0.0.1", "127.0.0.1", port}}};
+    ASSERT_TRUE(preparation.On(1, wire::Probe(probe)).ok());
+    const uint64_t stale = preparation.stale_requests();
+    ASSERT_TRUE(preparation.On(1, std::move(probe)).ok());
+    EXPECT_EQ(preparation.stale_requests(), stale + 1) << "one probe until the end";
+    EXPECT_TRUE(RunUntil(*loop_, [&] { return !has_answered || sent.size() == 2; }));
+    preparation.End();
+    EXPECT_FALSE(is_open());
+    EXPECT_EQ(sent.size(), has_answered ? 2U : 1U);
+    EXPECT_TRUE(std::filesystem::is_empty(temp.path() + "/copy"));
+    EXPECT_FALSE(preparation.On(1, wire::File()).ok()) << "no list yet";
+  }
 }
 
 }  // namespace
