@@ -2,11 +2,14 @@
 """cmake --install puts down what runs from there, without the build tree."""
 
 import os
+import re
 import subprocess
+import sys
 
 import pytest
 
 from conftest import Hvdray
+from python_program import ROOT
 
 
 @pytest.fixture
@@ -29,6 +32,17 @@ def test_the_installed_programs_run(installed, tmp_path):
             "share/man/man1/hvdray-rendezvous.1", "share/doc/hvdray/README.md",
             "share/doc/hvdray/docs/errors.md"} <= files
     assert os.readlink(tmp_path / "bin" / "horovodrun") == "hvdray"
+
+
+def test_all_parts_have_the_version_of_the_newest_section_of_the_changelog(installed, tmp_path):
+    env = {**os.environ, "PKG_CONFIG_PATH": str(tmp_path / "lib/pkgconfig"), "PYTHONPATH": str(tmp_path / "lib/hvdray/python")}
+    commands = ([installed.binary, "--version"], [installed.agent, "--version"], ["pkg-config", "--modversion", "hvdray"],
+                [sys.executable, "-c", "import hvdray; print(hvdray.__version__)"])
+    said = [re.search(r"\d+(\.\d+)+", subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout)[0]
+            for command in commands]
+    project = re.search(r"project\(hvdray VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    changes = re.findall(r"(?m)^## \[([0-9.]+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text())
+    assert said == [project] * len(commands) and changes[0] == project
 
 
 def test_the_installed_quickstart_runs_from_any_folder(installed, tmp_path):

@@ -11,6 +11,8 @@ import zipfile
 import pytest
 from python_program import ROOT
 
+VERSION = re.search(r"project\(hvdray VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
 # A life of the library that hvdray.torch loads.
 LIBRARY = """\
 import ctypes, sys, sysconfig
@@ -74,8 +76,8 @@ def installed(wheel, tmp_path_factory):
     return folder
 
 
-def test_its_name_says_where_it_runs(wheel):
-    assert re.search(r"/hvdray-[0-9.]+-py3-none-manylinux_2_(3[4-9])_\w+\.whl$", wheel), wheel
+def test_its_name_says_where_it_runs_and_which_version_it_is(wheel):
+    assert re.search(rf"/hvdray-{re.escape(VERSION)}-py3-none-manylinux_2_(3[4-9])_\w+\.whl$", wheel), wheel
 
 
 def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, tmp_path):
