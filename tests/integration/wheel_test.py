@@ -146,6 +146,62 @@ def test_workers_of_another_python_get_its_horovod(installed):
     assert re.findall(rf"({re.escape(str(installed))}\S+/hvdray/torch/__init__.py) 2.0$", out, re.M) and out.count(" 2.0") == 2, out
 
 
+@pytest.fixture
+def release(tmp_path):
+    """Runs tools/release.py in a repository that has what it reads."""
+    tree = tmp_path / "tree"
+    for file in ("tools/release.py", "CMakeLists.txt", "python/hvdray/__init__.py", ".gitignore"):
+        (tree / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tree / file)
+    (tree / "CHANGELOG.md").write_text(f"# Changelog\n\n## [Unreleased]\n\n## [{VERSION}] - 2026-11-23\n\n- The first.\n")
+    output_of("git", "init", "-q", tree)
+
+    def run(version=VERSION, *wheel, commit=True):
+        if commit:
+            output_of("git", "-C", tree, "add", ".")
+            output_of("git", "-C", tree, "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "x")
+        return subprocess.run([sys.executable, tree / "tools/release.py", version, *wheel], capture_output=True, text=True)
+
+    run.tree = tree
+    return run
+
+
+@pytest.mark.parametrize("file, text, said", [
+    ("CHANGELOG.md", "# Changelog\n\n## [V] - 2026-11-23\n\n### Added\n", "section [V] is empty"),
+    ("CHANGELOG.md", "## [Unreleased]\n- new\n## [V] - 2026-11-23\n- old\n", "entries above section [V]"),
+    ("CHANGELOG.md", "## [V]\n- old\n", "section [V] has no date"),
+    ("CHANGELOG.md", "## [0.0.9] - 2026-11-01\n- old\n", "no section [V]"),
+    ("python/hvdray/__init__.py", '__version__ = "0.0.9"\n', "__init__.py has version 0.0.9, not V"),
+    ("CMakeLists.txt", "project(hvdray VERSION 0.0.9 LANGUAGES CXX)\n", "CMakeLists.txt has version 0.0.9, not V")])
+def test_what_is_not_ready_is_not_released(release, file, text, said):
+    (release.tree / file).write_text(text.replace("[V]", f"[{VERSION}]"))
+    result = release()
+    assert result.returncode == 1 and re.sub(r"\bV\b", VERSION, said) in result.stderr, result
+    assert result.stdout == "" and not (release.tree / "dist").exists()
+
+
+def test_what_is_tagged_or_not_committed_is_not_released(release):
+    assert "Usage:" in release("1").stderr
+    output_of("git", "-C", release.tree, "tag", f"v{VERSION}")
+    assert f"a tag v{VERSION} already" in release().stderr
+    (release.tree / "new").touch()
+    result = release(commit=False)
+    assert result.returncode == 1 and "not committed" in result.stderr, result
+
+
+def test_a_release_has_sums_and_says_how_to_publish_it(wheel, release):
+    result = release(VERSION, wheel)
+    assert result.returncode == 0, result
+    assert [line.split()[:2] for line in result.stdout.splitlines()] == [
+        ["git", "tag"], ["git", "push"], ["ssh-keygen", "-Y"], ["twine", "upload"]]
+    sums = output_of("sha256sum", "-c", "SHA256SUMS", cwd=release.tree / "dist").splitlines()
+    assert sums == [f"{wheel.split('/')[-1]}: OK", f"hvdray-{VERSION}.tar.gz: OK"]
+    files = output_of("tar", "-tzf", release.tree / f"dist/hvdray-{VERSION}.tar.gz").splitlines()
+    assert f"hvdray-{VERSION}/CHANGELOG.md" in files
+    assert output_of("git", "-C", release.tree, "tag") == ""
+    assert release(VERSION, "other-1.whl").returncode == 1
+
+
 def test_it_goes_without_a_trace(wheel, installed):
     output_of(installed / "bin/pip", "uninstall", "-q", "-y", "hvdray")
     left = [path for path in installed.rglob("*hvdray*") if "packages" not in str(path)]
