@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake --install: the programs in one directory (hvdray looks for the others there), a horovodrun link to
-# hvdray, man pages, completion, documents, and an example that runs from its installed place.
+# hvdray, man pages, completions, documents, and an example that runs from its installed place.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 install(TARGETS hvdray hvdray-agent hvdray-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -8,8 +8,13 @@ install(CODE "
   file(CREATE_LINK hvdray
        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)")
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
-install(FILES docs/completions/hvdray.bash RENAME hvdray
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES docs/completions/_hvdray DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+foreach(program hvdray horovodrun)  # by whose names these shells look for a file
+  install(FILES docs/completions/hvdray.bash RENAME ${program}
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES docs/completions/hvdray.fish RENAME ${program}.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endforeach()
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md"
         PATTERN man EXCLUDE PATTERN completions EXCLUDE)

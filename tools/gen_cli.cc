@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hvdray-gen-cli ROOT: writes the files made from the command and option tables: docs/man,
-// docs/completions/hvdray.bash, tests/golden/help. Also the elastic driver's states in
+// docs/completions, tests/golden/help. Also the elastic driver's states in
 // docs/elastic.md, and the JSON Schema of cluster files.
 #include <cstdio>
 #include <filesystem>
@@ -47,15 +47,24 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path root(argv[1]);
+  const hvdray::Result<std::string> changelog = hvdray::ReadFile(root / "CHANGELOG.md");
+  if (!changelog.ok()) {
+    std::fprintf(stderr, "hvdray-gen-cli: %s\n", changelog.status().ToString().c_str());
+    return 1;
+  }
+  const std::string release = hvdray::NewestRelease(*changelog);
   for (const hvdray::CommandRow& command : hvdray::CommandTable()) {
     if (command.arguments.empty()) continue;
     const std::string name(command.name);
-    if (!Write(root / "docs/man" / ("hvdray-" + name + ".1"), hvdray::ManPage(command))) return 1;
+    if (!Write(root / "docs/man" / ("hvdray-" + name + ".1"), hvdray::ManPage(command, release)))
+      return 1;
     if (!Write(root / "tests/golden/help" / (name + ".txt"), hvdray::Help(command))) return 1;
   }
   const bool is_written = Write(root / "tests/golden/help/hvdray.txt", hvdray::OverviewHelp()) &&
-                          Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage()) &&
+                          Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage(release)) &&
                           Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
+                          Write(root / "docs/completions/_hvdray", hvdray::ZshCompletion()) &&
+                          Write(root / "docs/completions/hvdray.fish", hvdray::FishCompletion()) &&
                           Redraw(root / "docs/elastic.md", hvdray::WithElasticChart) &&
                           Write(root / "configs/schema/cluster.schema.json",
                                 hvdray::ClusterJsonSchema(hvdray::RunSectionSchema()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command and option tables as help, man pages and completion.
+// The command and option tables as help and man pages.
 #include "launcher/job/help.h"
 
 #include <fmt/format.h>
@@ -123,12 +123,12 @@ std::string HelpOf(const CommandRow& command, const OptionRow& row) {
   return text;
 }
 
-/// Text as roff prints it unchanged: a line must not begin with '.' or '\'', '-' is a minus, '"'
-/// quotes arguments.
+/// Text as roff prints it unchanged, wherever it is wrapped: a line must not begin with '.' or
+/// '\'', '-' is a minus, '"' quotes arguments.
 std::string Roff(std::string_view text) {
   std::string roff;
   for (const char c : text) {
-    const bool is_first = roff.empty() || roff.back() == '\n';
+    const bool is_first = roff.empty() || roff.back() == ' ';
     if (is_first && (c == '.' || c == '\'')) roff += "\\&";
     if (c == '\\') {
       roff += "\\e";
@@ -145,34 +145,8 @@ std::string Roff(std::string_view text) {
 
 constexpr std::string_view kManHead =
     ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n";
-constexpr size_t kManWidth = 90;
-
-/// What follows an option of this row: words to choose from, a file, or nothing known.
-std::string Completion(const OptionRow& row) {
-  if (row.type == OptionType::kChoice) {
-    std::string words;
-    for (const std::string_view choice : ChoicesOf(row)) {
-      words += (words.empty() ? "" : " ") + std::string(choice);
-    }
-    return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))", words);
-  }
-  if (row.value_name == "DIR") return "COMPREPLY=($(compgen -d -- \"$word\"))";
-  if (row.value_name.starts_with("FILE")) return "COMPREPLY=($(compgen -f -- \"$word\"))";
-  return {};
-}
-
-/// The visible ones, with a blank between.
-std::string WordsOf(const std::vector<Spelling>& spellings, bool is_only_with_value) {
-  std::string words;
-  for (const Spelling& spelling : spellings) {
-    const OptionType type = spelling.row->type;
-    const bool takes_value = type != OptionType::kFlag && type != OptionType::kAction &&
-                             type != OptionType::kOptionalChoice;
-    if (spelling.is_hidden || (is_only_with_value && !takes_value)) continue;
-    words += (words.empty() ? "" : " ") + std::string(spelling.text);
-  }
-  return words;
-}
+/// A paragraph of a page.
+std::string RoffText(std::string_view text) { return Wrap(Roff(text), 0, 80); }
 
 /// submit's options are for the head, where its own files count.
 bool HasUserFile(const CommandRow& command) {
@@ -222,14 +196,28 @@ std::string OverviewHelp() {
 
 // Manual pages.
 
-std::string ManPage(const CommandRow& command) {
+std::string NewestRelease(std::string_view changelog) {
+  constexpr std::string_view kHeading = "\n## [";  // "## [0.1.0] - 2026-11-23"
+  for (size_t at = changelog.find(kHeading); at != changelog.npos;
+       at = changelog.find(kHeading, at + 1)) {
+    const std::string_view line = changelog.substr(at + 5, changelog.find('\n', at + 1) - at - 5);
+    const size_t split = line.find("] - ");
+    if (split != line.npos) {
+      return fmt::format("{} \"hvdray {}\"", line.substr(split + 4), line.substr(0, split));
+    }
+  }
+  return {};
+}
+
+std::string ManPage(const CommandRow& command, std::string_view release) {
   std::string title = VariableOfKey(command.name);
   title.replace(title.find('_'), 1, "-");
   std::string page = fmt::format(
-      "{}.TH {} 1\n.SH NAME\nhvdray\\-{} \\- {}\n.SH SYNOPSIS\n.B hvdray {}\n{}\n"
+      "{}.TH {} 1 {}\n.SH NAME\n{}.SH SYNOPSIS\n.B hvdray {}\n{}\n"
       ".SH DESCRIPTION\n{}.SH EXAMPLES\n",
-      kManHead, Roff(title), command.name, command.summary, command.name, Roff(command.arguments),
-      Roff(Wrap(command.description, 0, kManWidth)));
+      kManHead, Roff(title), release,
+      Wrap(fmt::format("hvdray\\-{} \\- {}", command.name, command.summary), 0, 80), command.name,
+      Roff(command.arguments), RoffText(command.description));
   for (const HelpExample& example : command.examples) {
     page += fmt::format(".TP\n.B {}\n{}\n", Roff(example.command), Roff(example.text));
   }
@@ -237,11 +225,11 @@ std::string ManPage(const CommandRow& command) {
   ForEachOption(
       command, [&](std::string_view group) { page += fmt::format(".SS {}\n", Roff(group)); },
       [&](const OptionRow& row) {
-        page += fmt::format(".TP\n.B {}\n{}", Roff(SpellingLine(row)),
-                            Roff(Wrap(HelpOf(command, row), 0, kManWidth)));
+        page +=
+            fmt::format(".TP\n.B {}\n{}", Roff(SpellingLine(row)), RoffText(HelpOf(command, row)));
       });
-  if (!command.notes.empty()) page += ".SH NOTES\n" + Roff(Wrap(command.notes, 0, kManWidth));
-  page += ".SH EXIT STATUS\n" + Roff(Wrap(command.exit_codes, 0, kManWidth));
+  if (!command.notes.empty()) page += ".SH NOTES\n" + RoffText(command.notes);
+  page += ".SH EXIT STATUS\n" + RoffText(command.exit_codes);
   if (HasUserFile(command)) {
     page +=
         ".SH FILES\n.TP\n.I $XDG_CONFIG_HOME/hvdray/config.yaml\n"
@@ -250,16 +238,17 @@ std::string ManPage(const CommandRow& command) {
   return page + ".SH SEE ALSO\nhvdray(1)\n";
 }
 
-std::string OverviewManPage() {
+std::string OverviewManPage(std::string_view release) {
   std::string page(kManHead);
+  page += fmt::format(".TH HVDRAY 1 {}\n", release);
   page +=
-      ".TH HVDRAY 1\n.SH NAME\n"
+      ".SH NAME\n"
       "hvdray \\- start data\\-parallel training on one host, many hosts or a Ray cluster\n"
       ".SH SYNOPSIS\n.B hvdray\nCOMMAND [OPTION...]\n"
       ".SH DESCRIPTION\n"
-      "Starts unmodified Horovod scripts, torch.distributed scripts, or any command that reads\n"
-      "its rank from the environment, and reports the result. Called as horovodrun, it is\n"
-      "hvdray\\-run(1).\n"
+      "Starts unmodified Horovod scripts, torch.distributed scripts, or any command\n"
+      "that reads its rank from the environment, and reports the result. Called as\n"
+      "horovodrun, it is hvdray\\-run(1).\n"
       ".SH COMMANDS\n";
   std::string pages;
   ForEachCommand([&](std::string_view title) { page += fmt::format(".SS {}\n", title); },
@@ -274,79 +263,6 @@ std::string OverviewManPage() {
          "The command's; 2 for an unknown command.\n"
          ".SH SEE ALSO\n" +
          pages + "\n";
-}
-
-// Completion for bash.
-
-std::string BashCompletion() {
-  std::string names, of_people, cases;
-  for (const CommandRow& command : CommandTable()) {
-    names += fmt::format("{} ", command.name);
-    if (command.arguments.empty()) continue;
-    of_people += fmt::format("{}{}", of_people.empty() ? "" : " ", command.name);
-    cases += fmt::format("    {}) words='{}' ;;\n", command.name,
-                         WordsOf(Spellings(command), /*is_only_with_value=*/false));
-  }
-  std::string script = fmt::format(
-      R"bash(# Generated from the option table by hvdray-gen-cli; do not edit.
-_hvdray_run() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" i
-  local first=1 command=run words
-  if [[ ${{COMP_WORDS[0]##*/}} == hvdray ]]; then
-    first=2
-    command=${{COMP_WORDS[1]}}
-  fi
-  if (( first == 2 && COMP_CWORD == 1 )); then
-    COMPREPLY=($(compgen -W '{}help version' -- "$word"))
-    return
-  fi
-  case "$command" in
-    help) COMPREPLY=($(compgen -W '{}' -- "$word")); return ;;
-{}    *) return ;;
-  esac
-  if [[ $command == explain && $word != -* ]]; then
-    COMPREPLY=($(compgen -W "$("${{COMP_WORDS[0]}}" explain | cut -d' ' -f1)" -- "$word"))
-    return
-  fi
-  case "$before" in
-)bash",
-      names, of_people, cases);
-  for (const OptionRow& row : OptionTable()) {
-    const std::string reply = Completion(row);
-    if (reply.empty() || row.group == OptionGroup::kDeveloper) continue;
-    std::string pattern;
-    for (const Spelling& spelling : Spellings(row)) {
-      if (!spelling.is_hidden) {
-        pattern += (pattern.empty() ? "" : "|") + std::string(spelling.text);
-      }
-    }
-    script += fmt::format("    {})\n      {}\n      return ;;\n", pattern, reply);
-  }
-  script += fmt::format(
-      R"bash(  esac
-  # After the first word that is neither an option nor its value, files belong to the command.
-  local with_value=' {} '
-  for (( i = first; i < COMP_CWORD; i++ )); do
-    if [[ $command != run && $command != check ]]; then
-      break
-    elif [[ ${{COMP_WORDS[i]}} != -* && $with_value != *" ${{COMP_WORDS[i-1]}} "* ]] ||
-       [[ ${{COMP_WORDS[i]}} == -- ]]; then
-      COMPREPLY=($(compgen -f -- "$word"))
-      return
-    fi
-  done
-  if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-  elif [[ $command == run || $command == check ]]; then
-    COMPREPLY=($(compgen -c -f -- "$word"))
-  else
-    COMPREPLY=($(compgen -f -- "$word"))
-  fi
-}}
-complete -o filenames -F _hvdray_run hvdray horovodrun
-)bash",
-      WordsOf(Spellings(CommandNamed("check")), /*is_only_with_value=*/true));
-  return script;
 }
 
 }  // namespace hvdray

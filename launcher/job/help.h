@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "launcher/job/option_table.h"
 
@@ -16,13 +17,18 @@ std::string Help(const CommandRow& command, size_t width = 80);
 /// `hvdray --help`.
 std::string OverviewHelp();
 
+/// Date and version of the newest release in the text of CHANGELOG.md, for the foot of man pages.
+std::string NewestRelease(std::string_view changelog);
 /// hvdray-COMMAND(1), in man(7) macros.
-std::string ManPage(const CommandRow& command);
+std::string ManPage(const CommandRow& command, std::string_view release);
 /// hvdray(1).
-std::string OverviewManPage();
+std::string OverviewManPage(std::string_view release);
 
-/// Completion of hvdray and horovodrun for bash.
+// Completion of hvdray and horovodrun, in completion.cc.
+
 std::string BashCompletion();
+std::string ZshCompletion();
+std::string FishCompletion();
 
 }  // namespace hvdray
 

@@ -2,9 +2,12 @@
 """cmake --install puts down what runs from there, without the build tree."""
 
 import os
+import pty
 import re
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -27,7 +30,8 @@ def test_the_installed_programs_run(installed, tmp_path):
     assert sorted(result.text.splitlines()) == ["[0]<stdout>:2", "[1]<stdout>:2"]
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {"bin/hvdray", "bin/hvdray-agent", "bin/hvdray-bench", "share/man/man1/hvdray-run.1",
-            "share/bash-completion/completions/hvdray",
+            "share/bash-completion/completions/hvdray", "share/zsh/site-functions/_hvdray",
+            "share/fish/vendor_completions.d/horovodrun.fish",
             "share/doc/hvdray/configs/quickstart.yaml", "share/man/man1/hvdray.1",
             "share/man/man1/hvdray-rendezvous.1", "share/doc/hvdray/README.md",
             "share/doc/hvdray/docs/errors.md"} <= files
@@ -52,6 +56,15 @@ def test_the_installed_quickstart_runs_from_any_folder(installed, tmp_path):
     assert result.code == 0, result.errors
     assert "test accuracy" in result.text
     assert [path.name for path in here.iterdir()] == ["quickstart_report.json"]
+
+
+def drain(terminal):
+    """Reads what a program prints on its terminal until it has ended."""
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:  # EIO
+        pass
 
 
 def run_ranks(installed, program):
@@ -109,6 +122,12 @@ def test_a_program_in_cxx_finds_the_collective_library_by_cmake(installed, tmp_p
     assert sorted(run_ranks(installed, folder / "build/user").splitlines()) == ["[0]<stdout>:ok 3", "[1]<stdout>:ok 3"]
 
 
+def test_the_man_pages_are_clean(tmp_path, installed):
+    done = subprocess.run(["mandoc", "-T", "lint", *sorted((tmp_path / "share/man/man1").glob("*.1"))], check=False,
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
 def test_completion_knows_every_command(installed, tmp_path):
     """The commands that --help lists, and for those of people their options."""
     def complete(*words):
@@ -130,6 +149,63 @@ def test_completion_knows_every_command(installed, tmp_path):
                             ("follow", "--junit"), ("status", "--json"), ("slots", "--use-gpu"),
                             ("rendezvous", "--port"), ("bench", "--minbytes")):
         assert option in complete(installed.binary.as_posix(), command), command
+
+
+# What a shell makes of each line at TAB, run's options before its command and not after.
+COMPLETED = [("hvdray rendezv", "hvdray rendezvous"), ("hvdray help rendezv", "hvdray help rendezvous"),
+             ("hvdray rendezvous --all", "--allow"), ("hvdray run --strategy STRICT_P", "STRICT_PACK"),
+             ("hvdray run -np 2 --host-d", "--host-discovery-script"), ("horovodrun -np 2 --host-d", "--host-discovery-script"),
+             ("hvdray run -np 2 only-her", "only-here"), ("hvdray run -np 2 -- only-her", "only-here"),
+             ("hvdray run -- only-her", "only-here"),
+             ("hvdray bench --minb", "--minbytes"), ("hvdray explain HVD-E0201", "HVD-E0201")]
+
+
+@pytest.fixture
+def search_path(installed, tmp_path):
+    program = tmp_path / "programs/only-here"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return f"{installed.binary.parent}:{program.parent}:/usr/bin:/bin"
+
+
+def test_fish_completes_what_the_table_has(search_path, tmp_path):
+    env = {"PATH": search_path, "HOME": str(tmp_path), "XDG_DATA_DIRS": str(tmp_path / "share"), "TERM": "dumb"}
+
+    def complete(line):
+        done = subprocess.run(["fish", "-c", "complete -C $argv[1]", line], env=env, cwd=tmp_path, check=True, capture_output=True, text=True)
+        assert done.stderr == ""
+        return [found.split("\t")[0] for found in done.stdout.splitlines()]
+
+    for line, expected in COMPLETED:
+        assert expected.split()[-1] in complete(line), line
+    assert "--hosts" in complete("hvdray run --") and "--json" not in complete("hvdray run --")
+    assert "--hosts" not in complete("hvdray run -np 2 only-here --")
+
+
+def test_zsh_completes_what_the_table_has(search_path, tmp_path):
+    """At a terminal. After each TAB, Ctrl-X Ctrl-P writes the line into a pipe."""
+    answer = tmp_path / "answer"
+    os.mkfifo(answer)
+    (tmp_path / ".zshrc").write_text(
+        f"fpath=({tmp_path}/share/zsh/site-functions $fpath); autoload -Uz compinit; compinit -u -d {tmp_path}/dump\n"
+        f"say() {{ print -r -- $BUFFER >{answer}; BUFFER= }}; zle -N say; bindkey '^X^P' say; setopt no_beep; print ready >{answer}\n")
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execve("/usr/bin/zsh", ["zsh", "-d", "-i"], {"PATH": search_path, "HOME": str(tmp_path), "TERM": "xterm"})
+    reader = threading.Thread(target=drain, args=[terminal])
+    reader.start()
+    try:
+        assert answer.read_text() == "ready\n"
+        for line, expected in COMPLETED:
+            os.write(terminal, f"{line}\t\x18\x10".encode())
+            assert answer.read_text().split()[-1].rstrip("=") == expected.split()[-1], line
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        reader.join()
+        os.close(terminal)
 
 
 def test_a_link_called_horovodrun_finds_its_agent(installed, tmp_path):

@@ -27,14 +27,26 @@ constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the sour
 
 TEST(HelpTest, FilesInTheTreeAreUpToDate) {
   EXPECT_EQ(FileText("tests/golden/help/hvdray.txt"), OverviewHelp()) << kHowToUpdate;
-  EXPECT_EQ(FileText("docs/man/hvdray.1"), OverviewManPage()) << kHowToUpdate;
+  const std::string release = NewestRelease(FileText("CHANGELOG.md"));
+  EXPECT_EQ(FileText("docs/man/hvdray.1"), OverviewManPage(release)) << kHowToUpdate;
   EXPECT_EQ(FileText("docs/completions/hvdray.bash"), BashCompletion()) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/completions/_hvdray"), ZshCompletion()) << kHowToUpdate;
+  EXPECT_EQ(FileText("docs/completions/hvdray.fish"), FishCompletion()) << kHowToUpdate;
   for (const CommandRow& command : CommandTable()) {
     if (command.arguments.empty()) continue;
     const std::string name(command.name);
-    EXPECT_EQ(FileText("docs/man/hvdray-" + name + ".1"), ManPage(command)) << kHowToUpdate;
+    EXPECT_EQ(FileText("docs/man/hvdray-" + name + ".1"), ManPage(command, release))
+        << kHowToUpdate;
     EXPECT_EQ(FileText("tests/golden/help/" + name + ".txt"), Help(command)) << kHowToUpdate;
   }
+}
+
+TEST(HelpTest, ThePagesNameTheNewestRelease) {
+  const char* changelog =
+      "# Changelog\n\n## [Unreleased]\n\n- new\n\n## [1.2.0] - 2026-02-03\n## [1.1.0] - "
+      "2026-01-02\n";
+  EXPECT_EQ(NewestRelease(changelog), "2026-02-03 \"hvdray 1.2.0\"");
+  EXPECT_EQ(NewestRelease("# Changelog\n\n## [Unreleased]"), "");
 }
 
 TEST(HelpTest, ShowsEveryVisibleSpellingEverywhereAndNoHiddenOne) {
@@ -131,7 +143,7 @@ TEST(HelpTest, TheTableIsFitForRoff) {
     EXPECT_FALSE(row.help.empty()) << row.name;
     EXPECT_EQ(row.help.find_first_of("`\\\n"), std::string_view::npos) << row.name;
   }
-  std::istringstream lines(ManPage(CommandNamed("run")));
+  std::istringstream lines(ManPage(CommandNamed("run"), ""));
   for (std::string line; std::getline(lines, line);) {
     const bool is_request = line.starts_with(".TH ") || line.starts_with(".SH ") ||
                             line.starts_with(".SS ") || line.starts_with(".TP") ||
