@@ -6,10 +6,14 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
 #include <utility>
+
+#include "base/certificates.h"
+#include "base/environ.h"
 
 namespace hvdray {
 namespace {
@@ -120,15 +124,22 @@ class Authorities {
   }
 
   Status LoadCertificates(::SSL_CTX* context) const {
-    const char* path = trust_.path.c_str();
+    std::string path = trust_.path;
+    if (path.empty()) {
+      // Where libcrypto's own place is there, it opens only the one certificate that it needs.
+      const Environment environment = Environment::FromProcess();
+      const bool is_named = !environment.GetOr("SSL_CERT_FILE", "").empty();
+      const bool is_at_home = ::access(::X509_get_default_cert_dir(), R_OK) == 0;
+      ::SSL_CTX_set_default_verify_paths(context);
+      if (is_named || !is_at_home) path = SystemCertificates(environment);
+      if (path.empty()) return {};
+    }
     struct ::stat entry {};
-    const bool is_directory = ::stat(path, &entry) == 0 && S_ISDIR(entry.st_mode);
-    const int loaded = trust_.path.empty() ? ::SSL_CTX_set_default_verify_paths(context)
-                       : is_directory      ? ::SSL_CTX_load_verify_dir(context, path)
-                                           : ::SSL_CTX_load_verify_file(context, path);
+    const bool is_directory = ::stat(path.c_str(), &entry) == 0 && S_ISDIR(entry.st_mode);
+    const int loaded = is_directory ? ::SSL_CTX_load_verify_dir(context, path.c_str())
+                                    : ::SSL_CTX_load_verify_file(context, path.c_str());
     if (loaded == 1) return {};
-    return {ErrorCode::kFileUnreadable,
-            fmt::format("{}: no certificates in PEM form", trust_.path)};
+    return {ErrorCode::kFileUnreadable, fmt::format("{}: no certificates in PEM form", path)};
   }
 
   const HttpTrust trust_;

@@ -249,6 +249,9 @@ def test_https_is_believed_only_with_a_certificate_that_is_known(serve, ask, cer
     for verify in (certificates["well"][0], "false"):
         result = ask("status", "--ray-address", server.url, HVDRAY_RAY_VERIFY=str(verify))
         assert result.code == 0, result.errors
+    assert ask("status", "--ray-address", server.url, SSL_CERT_FILE=str(certificates["well"][0])).code == 0
+    refused(ask("status", "--ray-address", server.url, SSL_CERT_FILE="/nowhere.pem"), 2,
+            "HVD-E0104", "/nowhere.pem: no certificates in PEM form")
     folder = tmp_path / "authorities"
     folder.mkdir()
     shutil.copy(certificates["well"][0], folder / "ca.pem")
