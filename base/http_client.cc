@@ -24,6 +24,7 @@
 #include "base/base64.h"
 #include "base/fd.h"
 #include "base/local_peer.h"
+#include "base/name_service.h"
 #include "base/text.h"
 #include "base/unix_socket.h"
 
@@ -115,30 +116,17 @@ class Limit {
 /// The addresses of a name. The name service can't be interrupted: a thread asks it, and shares
 /// this with the caller, who may have gone by the time of the answer.
 struct Lookup {
-  addrinfo* found = nullptr;
+  AddressList found;  // null: none
   std::atomic<bool> is_done = false;
   const UniqueFd notice{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable: is_done
-
-  Lookup() = default;
-  Lookup(const Lookup&) = delete;
-  Lookup& operator=(const Lookup&) = delete;
-  ~Lookup() {
-    if (found != nullptr) ::freeaddrinfo(found);
-  }
-
-  bool Ask(const std::string& host, uint16_t port, int flags) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = flags;
-    return ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) == 0;
-  }
 
   /// Returns when the answer is there, or `limit` is over.
   static std::shared_ptr<const Lookup> Find(const std::string& host, uint16_t port, Limit& limit) {
     auto lookup = std::make_shared<Lookup>();
-    if (lookup->Ask(host, port, AI_NUMERICHOST | AI_NUMERICSERV)) return lookup;
+    lookup->found = ParseHost(host, port).value_or(nullptr);
+    if (lookup->found != nullptr) return lookup;
     std::thread([lookup, host, port] {
-      lookup->Ask(host, port, AI_NUMERICSERV);
+      lookup->found = FindHost(host, port).value_or(nullptr);
       lookup->is_done = true;
       ::eventfd_write(lookup->notice.get(), 1);
     }).detach();
@@ -342,10 +330,11 @@ struct HttpClient::Impl {
                                                          proxy ? ", the proxy's" : ""));
     }
     int left = 0;
-    for (const addrinfo* each = lookup->found; each != nullptr; each = each->ai_next) ++left;
+    for (const addrinfo* each = lookup->found.get(); each != nullptr; each = each->ai_next) ++left;
     UniqueFd fd;
     int fault = 0;  // of the first address: the last ones are those that this host has no route to
-    for (const addrinfo* each = lookup->found; each != nullptr; each = each->ai_next, --left) {
+    for (const addrinfo* each = lookup->found.get(); each != nullptr;
+         each = each->ai_next, --left) {
       // An address that swallows everything leaves time for the others.
       const TimePoint now = Clock::now();
       const int error = ConnectTo(*each, fd, limit, now + (limit.deadline() - now) / left);

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/user_home.h"
 
-#include <pwd.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+
+#include "base/name_service.h"
 
 namespace hvdray {
 namespace {
 
 std::string HomeInDatabase(const std::string& user) {
-  std::array<char, 16384> buffer{};
-  passwd entry{};
-  passwd* found = nullptr;
-  const int error = user.empty()
-                        ? ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found)
-                        : ::getpwnam_r(user.c_str(), &entry, buffer.data(), buffer.size(), &found);
-  return error == 0 && found != nullptr ? found->pw_dir : "";
+  const std::optional<UserEntry> entry = user.empty() ? FindUser(::geteuid()) : FindUser(user);
+  return entry ? entry->home : "";
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -15,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/name_service.h"
 #include "base/tcp_address.h"
 #include "cluster/ssh/known_hosts.h"
 #include "cluster/ssh/ssh_auth.h"
@@ -150,25 +150,18 @@ std::string SshAddress::ToString() const {
 }
 
 Result<std::vector<SshAddress>> LookUpSshHost(const std::string& host_name, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const std::string service = fmt::format("{}", port);
-  const int error = ::getaddrinfo(host_name.c_str(), service.c_str(), &hints, &found);
-  if (error != 0) {
-    return Status(ErrorCode::kUnknownHost,
-                  fmt::format("look up {}: {}", host_name, ::gai_strerror(error)), kNameHint);
+  const Result<AddressList> found = FindHost(host_name, static_cast<uint16_t>(port));
+  if (!found.ok()) {
+    return Status(found.status()).WithContext("look up " + host_name).WithHint(kNameHint);
   }
   std::vector<SshAddress> addresses;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+  for (const addrinfo* entry = found->get(); entry != nullptr; entry = entry->ai_next) {
     SshAddress address;
     if (entry->ai_addrlen > sizeof address.address) continue;
     std::memcpy(&address.address, entry->ai_addr, entry->ai_addrlen);
     address.size = entry->ai_addrlen;
     addresses.push_back(address);
   }
-  ::freeaddrinfo(found);
   if (addresses.empty()) {
     return Status(ErrorCode::kUnknownHost, fmt::format("look up {}: no address", host_name),
                   kNameHint);

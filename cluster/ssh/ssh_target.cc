@@ -2,12 +2,12 @@
 #include "cluster/ssh/ssh_target.h"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "base/name_service.h"
 #include "base/text.h"
 
 namespace hvdray {
@@ -81,13 +81,9 @@ Result<SshTarget> ParseSshTarget(std::string_view text) {
 
 SshUser CurrentSshUser(const Environment& environment) {
   SshUser user;
-  std::vector<char> buffer(16 << 10);
-  passwd entry{};
-  passwd* found = nullptr;
-  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
-      found != nullptr) {
-    user.name = found->pw_name;
-    user.home = found->pw_dir;
+  if (const std::optional<UserEntry> entry = FindUser(::getuid())) {
+    user.name = entry->name;
+    user.home = entry->home;
   }
   if (user.name.empty()) user.name = environment.GetOr("USER", "");
   if (user.home.empty()) user.home = environment.GetOr("HOME", "");

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/name_service.h"
 #include "base/tcp_address.h"
 
 namespace hvdray {
@@ -53,24 +54,17 @@ bool IsOnLoopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr) != 0;
 }
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
 /// Null: the name is unknown.
-AddressList LookUp(const std::string& host, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) found = nullptr;
-  return {found, &::freeaddrinfo};
+AddressList Addresses(const std::string& host, NameLookup lookup) {
+  return (lookup == NameLookup::kNone ? ParseHost(host, 0) : FindHost(host, 0)).value_or(nullptr);
 }
 
-bool IsThisMachineBy(const std::string& host, int lookup_flags) {
+bool IsThisMachineBy(const std::string& host, NameLookup lookup) {
   const std::string key = HostNameKey(host);
   if (key == "localhost") return true;
   std::array<char, 256> own{};
   if (::gethostname(own.data(), own.size() - 1) == 0 && key == HostNameKey(own.data())) return true;
-  const AddressList found = LookUp(host, lookup_flags);
+  const AddressList found = Addresses(host, lookup);
   for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
     if (IsOnLoopback(entry->ai_addr) || IsOnAnInterface(entry->ai_addr)) return true;
   }
@@ -79,16 +73,15 @@ bool IsThisMachineBy(const std::string& host, int lookup_flags) {
 
 }  // namespace
 
-bool IsThisMachine(const std::string& host) { return IsThisMachineBy(host, 0); }
+bool IsThisMachine(const std::string& host) { return IsThisMachineBy(host, NameLookup::kSystem); }
 
 std::vector<bool> AreThisMachine(const std::vector<std::string>& hosts, NameLookup lookup) {
-  const int flags = lookup == NameLookup::kNone ? AI_NUMERICHOST : 0;
   // Not vector<bool>, whose elements share bytes: threads write neighbouring elements.
   std::vector<char> answers(hosts.size(), 0);
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < hosts.size(); i = next++) {
-      answers[i] = IsThisMachineBy(hosts[i], flags) ? 1 : 0;
+      answers[i] = IsThisMachineBy(hosts[i], lookup) ? 1 : 0;
     }
   };
   const size_t count = lookup == NameLookup::kNone ? 1 : std::min(hosts.size(), kLookupThreads);
@@ -101,7 +94,7 @@ std::vector<bool> AreThisMachine(const std::vector<std::string>& hosts, NameLook
 
 std::vector<std::string> AddressesOf(const std::string& host) {
   std::vector<std::string> addresses;
-  const AddressList found = LookUp(host, 0);
+  const AddressList found = Addresses(host, NameLookup::kSystem);
   for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
     std::array<char, NI_MAXHOST> text{};
     if (::getnameinfo(entry->ai_addr, entry->ai_addrlen, text.data(), text.size(), nullptr, 0,
