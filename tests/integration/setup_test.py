@@ -128,7 +128,7 @@ def check(machine, tmp_path):
     for name in ("check", "tools/machine.sh"):
         (tree / name).write_bytes((ROOT / name).read_bytes())
         (tree / name).chmod(0o755)
-    for name in ("install_packages.sh", "horovod_env.sh", "ray_env.sh", "moto_env.sh", "optuna_env.sh", "postgres_env.sh", "other_pythons.sh", "frameworks_env.sh", "run_tests.py"):
+    for name in ("install_packages.sh", "horovod_env.sh", "ray_env.sh", "moto_env.sh", "optuna_env.sh", "course_env.sh", "postgres_env.sh", "other_pythons.sh", "frameworks_env.sh", "run_tests.py"):
         script = tree / "tools" / name
         script.write_text('#!/bin/sh\necho "${0##*/} $*" >> "$CALLS"\n')
         script.chmod(0o755)

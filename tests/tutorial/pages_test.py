@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of docs/tutorial are whole, and their languages agree; and so do tools for them. Runs no block."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from course_pages import MOST_WORDS, TUTORIAL, Page, chapter_pages, disagreements, marked, page_faults
+
+LANGUAGES = ("en", "zh")
+EXERCISE = """## Exercise
+
+<!-- expected -->
+```text
+a
+```
+
+<details>
+<summary>Solution</summary>
+
+```console
+$ echo a
+a
+```
+
+</details>
+"""
+
+
+def test_all_chapters_are_there_in_both_languages():
+    english, chinese = (chapter_pages(language) for language in LANGUAGES)
+    assert english and {path.name for path in english.values()} == {path.name for path in chinese.values()}
+    for language in LANGUAGES:
+        assert sorted(path.name for path in (TUTORIAL / language).iterdir()) == [path.name for path in chapter_pages(language).values()]
+
+
+@pytest.mark.parametrize("number", chapter_pages("en"))
+def test_chapter(number):
+    english, chinese = (Page(chapter_pages(language)[number]) for language in LANGUAGES)
+    wrong = [*page_faults(english), *page_faults(chinese, is_english=False), *disagreements(english, chinese)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_course_takes_at_most_6000_words():
+    assert sum(Page(path).words for path in chapter_pages("en").values()) <= 6000
+
+
+def page(name, text):
+    return Page(pathlib.Path(name), text)
+
+
+def test_a_stale_translation_names_both_headings():
+    english = page("en/x.md", "# One\n\nText.\n\n## Two\nMore.\n\n```console\n$ true\n```\n")
+    first, second = (section.hash for section in english.sections)
+    assert first != second
+    text = f"# 一\n<!-- en: {first} -->\n\n## 二\n<!-- en: {{}} -->\n```console\n$ true\n```\n"
+    assert not list(disagreements(english, page("zh/x.md", text.format(second))))
+    assert list(disagreements(english, page("zh/x.md", text.format("0123")))) == [
+        f'zh/x.md:4: "二" translates an older "Two" (en/x.md:5): expected <!-- en: {second} -->, not 0123']
+    assert list(disagreements(english, page("zh/x.md", text.format(second).replace(f"<!-- en: {first} -->", "")))) == [
+        f'zh/x.md:1: "一": expected <!-- en: {first} --> under it, for "One" (en/x.md:1)']
+
+
+def test_a_hash_is_that_of_the_text_without_blocks():
+    text = "# One\nText.\n```console\n$ true\n```\n"
+    assert page("a", text).sections[0].hash == page("a", text.replace("true", "false")).sections[0].hash
+    assert page("a", text).sections[0].hash != page("a", text.replace("Text", "Test")).sections[0].hash
+
+
+@pytest.mark.parametrize("change, said", [
+    (("$ true  # fine", "$ true  # 好"), None),
+    (("# a comment", "# 注释"), None),
+    (("$ true  # fine", "$ false  # fine"), "zh/x.md:3: this block differs from en/x.md:3"),
+    (("out", "aus"), "zh/x.md:3: this block differs from en/x.md:3"),
+    (("```python\n", "```sh\n"), "zh/x.md:8: this block differs from en/x.md:8"),
+    (("b.py", "c.py"), "zh/x.md:8: this block differs from en/x.md:8"),
+    (("#!/x", "#!/y"), "zh/x.md:8: this block differs from en/x.md:8"),
+    (("```console\n$ true  # fine\nout\n```", ""), 'zh/x.md:1: "One" has 1 blocks, and "One" (en/x.md:1) has 2'),
+    (("# One", "# One\n\n# Two"), "zh/x.md:1: 2 sections, but en/x.md:1 has 1"),
+])
+def test_blocks_are_the_same_but_for_comments(change, said):
+    text = "# One\n\n```console\n$ true  # fine\nout\n```\n<!-- file: b.py -->\n```python\n#!/x\n# a comment\n```\n"
+    english = page("en/x.md", text)
+    other = text.replace(*change).replace("# One\n", f"# One\n<!-- en: {english.sections[0].hash} -->\n", 1)
+    found = [line for line in disagreements(english, page("zh/x.md", other)) if "translates" not in line]
+    lines = [line.replace(":4:", ":3:").replace("zh/x.md:9:", "zh/x.md:8:") for line in found]
+    assert lines == ([said] if said else []), found
+
+
+def test_what_a_page_must_have():
+    assert not list(page_faults(page("p.md", "# One\n" + EXERCISE)))
+    assert list(page_faults(page("p.md", "# One\n\n```py\n```\n" + EXERCISE))) == [
+        "p.md:3: a fence that the runner does not know: ```py"]
+    assert list(page_faults(page("p.md", "# One\n" + "word " * MOST_WORDS + EXERCISE)))[0].startswith("p.md:1: 60")
+    for without in ("<details>", "<!-- expected -->\n```text\na\n```", "```console\n$ echo a\na\n```"):
+        assert list(page_faults(page("p.md", "# One\n" + EXERCISE.replace(without, "")))) == [
+            "p.md:2: expected an exercise last: an expected block, and a solution in <details>"]
+
+
+REPORT = {"exit": {"code": 5}, "workers": [{"rank": 0}, {"rank": 1}], "duration_s": 2.5, "command": ["a"], "ok": True}
+
+
+@pytest.mark.parametrize("wanted, said", [
+    ({"exit.code": 5, "workers.length": 2, "workers.1.rank": 1, "ok": True, "nothing": None}, None),
+    ({"duration_s": {"min": 2, "max": 3}, "command": {"has": "a"}}, None),
+    ({"exit.code": 4}, "exit.code: expected 4, not 5"),
+    ({"ok": 1}, "ok: expected 1, not true"),
+    ({"workers.2.rank": 1}, "workers.2.rank: expected 1, not null"),
+    ({"exit.code.more": 1}, "exit.code.more: expected 1, not null"),
+    ({"duration_s": {"min": 3}}, "duration_s: expected at least 3, not 2.5"),
+    ({"duration_s": {"max": 2}}, "duration_s: expected at most 2, not 2.5"),
+    ({"command": {"has": "b"}}, 'command: expected something with "b", not ["a"]'),
+    ({"command": {"min": 1}}, 'command: expected at least 1, not ["a"]'),
+])
+def test_mark_of_a_report(wanted, said):
+    assert list(marked(REPORT, wanted)) == ([said] if said else [])
+
+
+def course(*words):
+    done = subprocess.run([sys.executable, ROOT / "tools/course.py", *map(str, words)], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_learner_s_report_is_judged(tmp_path):
+    report = tmp_path / "report.json"
+    solved = {"exit": {"code": 5, "origin": "worker"}, "workers": [0, 1, 2], "first_failure": {"rank": 2}, "duration_s": 1.5}
+    report.write_text(json.dumps(solved))
+    assert course("mark", 2, report) == (0, "Chapter 2: solved.\n")
+    report.write_text(json.dumps({**solved, "workers": [0]}))
+    assert course("mark", 2, report) == (1, "workers.length: expected 3, not 1\n")
+    report.write_text("{")
+    code, said = course("mark", 2, report)
+    assert code == 1 and said.startswith(f"course.py: {report} is no report: ")
+    code, said = course("mark", 77, report)
+    assert code == 1 and said.startswith("course.py: no chapter 77: expected one of ")
+
+
+def test_hashes_are_rewritten_for_named_headings_only(tmp_path):
+    tutorial = tmp_path / "docs/tutorial"
+    for name in ("course.py", "course_pages.py"):
+        (tmp_path / "tools").mkdir(exist_ok=True)
+        (tmp_path / "tools" / name).write_text((ROOT / "tools" / name).read_text())
+    for language, text in (("en", "# One\nText.\n## Two\nMore.\n"), ("zh", "# 一\n<!-- en: 0 -->\n甲\n## 二\n乙\n")):
+        (tutorial / language).mkdir(parents=True)
+        (tutorial / language / "01_x.md").write_text(text)
+    first, second = (section.hash for section in Page(tutorial / "en/01_x.md").sections)
+
+    def translated(*words):
+        done = subprocess.run([sys.executable, tmp_path / "tools/course.py", "translated", *words], capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    chinese = tutorial / "zh/01_x.md"
+    assert translated("zh/01_x.md", "二") == (0, "")
+    assert chinese.read_text() == f"# 一\n<!-- en: 0 -->\n甲\n## 二\n<!-- en: {second} -->\n乙\n"
+    assert translated("zh/01_x.md", "一", "二") == (0, "")
+    assert chinese.read_text() == f"# 一\n<!-- en: {first} -->\n甲\n## 二\n<!-- en: {second} -->\n乙\n"
+    assert translated("zh/01_x.md", "三") == (1, 'course.py: zh/01_x.md has no heading "三"\n')
