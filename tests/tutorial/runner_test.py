@@ -157,3 +157,15 @@ def test_update_writes_both_languages(tmp_path):
     done = run("--update", pages[0])
     assert done.returncode == 0, done.stdout
     assert [page.read_text() for page in pages] == [wanted.replace("{}", page.parent.name) for page in pages]
+
+
+def test_chapters_need_root(monkeypatch):
+    monkeypatch.syspath_prepend(HERE)
+    import chapter_shell  # pylint: disable=import-outside-toplevel
+    monkeypatch.setattr(chapter_shell.os, "geteuid", lambda: 1000)
+    try:
+        chapter_shell.ChapterShell("bin", 1)
+    except chapter_shell.ShellError as error:
+        assert str(error).startswith("chapters run as root: ")
+    else:
+        assert False
