@@ -149,7 +149,7 @@ class Hosts:
         """Hosts that another process made, to run commands on them or to remove them."""
         state = load_state(folder)
         if state is None:
-            raise HostsError(f"{folder}: contains no hosts")
+            raise HostsError(f"{folder}: contains no hosts; `up` makes them")
         hosts = cls(count=1, state=folder)
         hosts.hosts = {entry["name"]: Host(**entry) for entry in state["hosts"]}
         hosts.launcher = hosts.hosts.pop(LAUNCHER)
@@ -185,7 +185,8 @@ class Hosts:
         if missing:
             raise HostsError(f"not installed: {', '.join(missing)}: tools/install_packages.sh test")
         if os.geteuid() != 0:
-            raise HostsError("hosts need root: network namespaces, mounts, sshd")
+            raise HostsError("hosts need root: network namespaces, mounts, sshd. Without it, take machines of your own "
+                             "where `ssh NAME true` works")
         sweep()
         owner = {"pid": os.getpid(), "start": start_time(os.getpid())}
         self._claim(owner)
@@ -209,6 +210,8 @@ class Hosts:
         hider = next((top for top in HIDDEN if base.is_relative_to(top)), None)
         if hider:
             raise HostsError(f"{base}: hosts have their own {hider}; choose another directory")
+        if " " in str(base):
+            raise HostsError(f"{base}: sshd takes no path with a blank; choose another directory")
         while True:
             prefix = f"hvt{os.getpid()}x{next(_numbers)}"
             if not os.path.lexists(LINK + prefix) and not names_of(prefix):
@@ -216,7 +219,8 @@ class Hosts:
         self.state = self.state or pathlib.Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=base))
         self.state.mkdir(parents=True, exist_ok=True)
         if any(self.state.iterdir()):
-            raise HostsError(f"{self.state} is not empty")
+            hint = f": `down --state {self.state}` removes the hosts there" if load_state(self.state) else ""
+            raise HostsError(f"{self.state} is not empty{hint}")
         self.state.chmod(0o755)
         self._bind(prefix)
         self._save(owner)  # before the link, because sweeps follow it
