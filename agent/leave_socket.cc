@@ -25,6 +25,7 @@ namespace {
 
 constexpr size_t kMaxLine = 128;
 constexpr size_t kMaxClients = 16;
+constexpr int kMaxTries = 8;
 constexpr Duration kClientLimit = std::chrono::seconds(5);
 constexpr int kAnswerWaitMs = 2000;
 // The pause in accepting after descriptors or memory ran out: the listener would stay readable.
@@ -90,6 +91,27 @@ void RemoveDeadSockets(const std::string& directory) {
   }
 }
 
+Status ListenAt(const std::string& path, UniqueFd& fd) {
+  // Has its name only once we listen: until then it looks like that of a dead agent.
+  const std::string early = path + ".new";
+  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(early));
+  UniqueFd made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ::unlink(early.c_str());  // A leftover of a dead agent with our pid.
+  if (!made.is_valid() ||
+      ::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::chmod(early.c_str(), 0600) != 0 || ::listen(made.get(), kMaxClients) != 0 ||
+      ::rename(early.c_str(), path.c_str()) != 0) {
+    const Status status = ErrnoStatus(path, errno);
+    ::unlink(early.c_str());
+    return status;
+  }
+  fd = std::move(made);
+  return {};
+}
+
+// The last agent's directory in /tmp goes with its socket.
+void RemoveIfEmpty(const std::string& directory) { ::rmdir(directory.c_str()); }
+
 // True: the agent accepted the line.
 bool Tell(int fd, const std::string& line) {
   if (!WriteAll(fd, line).ok()) return false;
@@ -122,24 +144,18 @@ std::string LeaveDirectory() {
 
 Result<std::unique_ptr<LeaveSocket>> LeaveSocket::Open(Loop& loop, const std::string& directory,
                                                        std::function<void(Duration)> on_leave) {
-  HVDRAY_RETURN_IF_ERROR(MakeOwnDirectory(directory));
-  RemoveDeadSockets(directory);
-  std::string path = PathOf(directory, ::getpid());
-  // Has its name only once we listen: until then it looks like that of a dead agent.
-  const std::string early = path + ".new";
-  HVDRAY_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(early));
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  ::unlink(early.c_str());  // A leftover of a dead agent with our pid.
-  if (!fd.is_valid() ||
-      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::chmod(early.c_str(), 0600) != 0 || ::listen(fd.get(), kMaxClients) != 0 ||
-      ::rename(early.c_str(), path.c_str()) != 0) {
-    const Status status = ErrnoStatus(path, errno);
-    ::unlink(early.c_str());
-    return status;
+  const std::string path = PathOf(directory, ::getpid());
+  UniqueFd fd;
+  Status made;
+  // Another agent may remove the directory while it is empty.
+  for (int tries = 0; tries < kMaxTries && !fd.is_valid(); ++tries) {
+    HVDRAY_RETURN_IF_ERROR(MakeOwnDirectory(directory));
+    RemoveDeadSockets(directory);
+    made = ListenAt(path, fd);
   }
+  HVDRAY_RETURN_IF_ERROR(made);
   return std::unique_ptr<LeaveSocket>(
-      new LeaveSocket(loop, std::move(path), std::move(fd), std::move(on_leave)));
+      new LeaveSocket(loop, path, std::move(fd), std::move(on_leave)));
 }
 
 LeaveSocket::LeaveSocket(Loop& loop, std::string path, UniqueFd fd,
@@ -152,7 +168,10 @@ void LeaveSocket::Listen() {
   watch_ = loop_.OnFd(fd_.get(), FdEvent::kRead, [this] { OnConnection(); });
 }
 
-LeaveSocket::~LeaveSocket() { ::unlink(path_.c_str()); }
+LeaveSocket::~LeaveSocket() {
+  ::unlink(path_.c_str());
+  RemoveIfEmpty(std::filesystem::path(path_).parent_path());
+}
 
 void LeaveSocket::OnConnection() {
   UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -194,6 +213,7 @@ void LeaveSocket::OnReadable(int id) {
 void RemoveDeadLeaveSocket(const std::string& directory, pid_t agent) {
   if (!CheckOwnDirectory(directory).ok()) return;
   RemoveIfDead(PathOf(directory, agent));
+  RemoveIfEmpty(directory);
 }
 
 Result<int> TellAgentsToLeave(const std::string& directory, Duration in) {

@@ -37,7 +37,7 @@ class LeaveSocket {
   /// The loop outlives the socket. Errors: kSystem, kFileUnwritable.
   static Result<std::unique_ptr<LeaveSocket>> Open(Loop& loop, const std::string& directory,
                                                    std::function<void(Duration)> on_leave);
-  /// Removes the file.
+  /// Removes the file, and the directory if nothing else is in it.
   ~LeaveSocket();
 
  private:

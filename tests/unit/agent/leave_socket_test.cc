@@ -77,6 +77,20 @@ TEST(LeaveSocketTest, SocketsOfAgentsThatAreGoneGoWithTheNextOneAndNothingElseDo
                                          "agent-2147483647.sock.other", "agent-x.sock"}));
 }
 
+TEST(LeaveSocketTest, TheDirectoryGoesWithItsLastSocket) {
+  const TempDirectory directory;
+  const std::string sockets = directory / "sockets";
+  auto loop = Loop::Create();
+  ASSERT_TRUE(loop.ok());
+  auto own = LeaveSocket::Open(**loop, sockets, [](Duration) {});
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  LeaveSocket(sockets + "/agent-1.sock");
+  own = Status(ErrorCode::kInternal, "closed");
+  EXPECT_TRUE(std::filesystem::exists(sockets + "/agent-1.sock"));
+  RemoveDeadLeaveSocket(sockets, 1);
+  EXPECT_FALSE(std::filesystem::exists(sockets));
+}
+
 TEST(LeaveSocketTest, OneThatIsListenedOnStaysThoughItsProcessSeemsToBeGone) {
   const TempDirectory directory;
   ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
