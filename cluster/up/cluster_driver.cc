@@ -53,18 +53,49 @@ Status FailureOf(std::string_view what, const TaskResult& result) {
   return {ErrorCode::kNodeSetupFailed, fmt::format("{}: {}{}", what, EndText(result), said)};
 }
 
-std::optional<TimePoint> LogInRetry::After(const Status& why, TimePoint now) {
-  if (PassingReason(why.code()).empty()) return std::nullopt;
+void NodeEffects::Run(NodeTask task) {
+  effects_->emplace_back(cluster_effect::Run{node_, std::move(task)});
+}
+
+void NodeEffects::Call(std::string verb, std::vector<std::string> arguments) {
+  NodeTask task;
+  task.verb = std::move(verb);
+  task.arguments = std::move(arguments);
+  Run(std::move(task));
+}
+
+void NodeEffects::ReportError(const Status& why) {
+  effects_->emplace_back(cluster_effect::ReportError{Status(why).WithContext(address_)});
+}
+
+void NodeEffects::SayLine(std::string_view text, bool is_step) {
+  effects_->emplace_back(cluster_effect::Say{fmt::format("{}: {}", address_, text), is_step});
+}
+
+void NodeLogIn::Begin(NodeEffects& effects, TimePoint now, Duration limit) {
+  until_ = now + limit;
+  effects.LogIn();
+}
+
+bool NodeLogIn::OnFailed(NodeEffects& effects, const Status& why, TimePoint now) {
+  const std::string_view reason = PassingReason(why.code());
+  if (reason.empty()) return false;
   const size_t index = std::min(static_cast<size_t>(tries_), kPauses.size() - 1);
   const TimePoint next = now + std::chrono::seconds(kPauses[index]);
   ++tries_;
-  if (next >= until_) return std::nullopt;
-  return next;
+  if (next >= until_) return false;
+  next_ = next;
+  const Duration left = until_ - now;
+  effects.Note(cluster_note::Waiting{effects.node(), why, left});
+  effects.Say(fmt::format("waiting for SSH ({}), {:.0f} s left: {}", reason, Seconds(left).count(),
+                          why.message()));
+  return true;
 }
 
-std::string LogInRetry::Text(const Status& why, Duration left) {
-  return fmt::format("waiting for SSH ({}), {:.0f} s left: {}", PassingReason(why.code()),
-                     Seconds(left).count(), why.message());
+void NodeLogIn::OnTick(NodeEffects& effects, TimePoint now) {
+  if (!next_ || *next_ > now) return;
+  next_.reset();
+  effects.LogIn();
 }
 
 }  // namespace hvdray

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -227,21 +228,47 @@ class ClusterDriver {
   virtual std::vector<NodeRow> Rows() const = 0;
 };
 
-/// When to log in to one node again. A host that is just booting refuses, is silent or has no name
-/// yet; a wrong key or user stays wrong.
-class LogInRetry {
+/// Adds the effects of one node.
+class NodeEffects {
  public:
-  LogInRetry(TimePoint began, Duration limit) : until_(began + limit) {}
-  /// A try failed for `why`. The time of the next one, or nullopt: `why` is final, or the time is
-  /// up.
-  std::optional<TimePoint> After(const Status& why, TimePoint now);
-  /// "connection refused; trying again, 43 s left"; the reason is classified.
-  static std::string Text(const Status& why, Duration left);
-  TimePoint until() const { return until_; }
+  /// `effects` outlives it.
+  NodeEffects(ClusterEffects& effects, int node, std::string address)
+      : effects_(&effects), node_(node), address_(std::move(address)) {}
+  int node() const { return node_; }
+  const std::string& address() const { return address_; }
+  void LogIn() { effects_->emplace_back(cluster_effect::LogIn{node_}); }
+  void Run(NodeTask task);
+  void Call(std::string verb, std::vector<std::string> arguments = {});
+  void Say(std::string_view text) { SayLine(text, /*is_step=*/false); }
+  /// As Say, of what a board of the nodes shows, too.
+  void SayStep(std::string_view text) { SayLine(text, /*is_step=*/true); }
+  void ReportError(const Status& why);
+  void Note(ClusterNote what) { effects_->emplace_back(cluster_effect::Note{std::move(what)}); }
+
+ private:
+  void SayLine(std::string_view text, bool is_step);
+
+  ClusterEffects* effects_;
+  int node_;
+  std::string address_;
+};
+
+/// Logs in to one node, and again as long as that may help: a host that is just booting refuses, is
+/// silent or has no name yet; a wrong key or user stays wrong.
+class NodeLogIn {
+ public:
+  void Begin(NodeEffects& effects, TimePoint now, Duration limit);
+  /// A try failed for `why`. False: that is final, or the time is up.
+  bool OnFailed(NodeEffects& effects, const Status& why, TimePoint now);
+  void OnTick(NodeEffects& effects, TimePoint now);
+  /// Of the next try, while one is due.
+  const std::optional<TimePoint>& next() const { return next_; }
+  /// How many failed for a reason that may pass.
   int tries() const { return tries_; }
 
  private:
-  TimePoint until_;
+  TimePoint until_{};
+  std::optional<TimePoint> next_;
   int tries_ = 0;
 };
 

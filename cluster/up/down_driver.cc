@@ -26,7 +26,8 @@ constexpr Duration kWorkLimit = std::chrono::minutes(5);
 DownDriver::DownDriver(DownPolicy policy, std::vector<DownNode> nodes)
     : policy_(std::move(policy)) {
   for (DownNode& plan : nodes) {
-    nodes_.push_back({.plan = std::move(plan), .retry = {TimePoint{}, Duration::zero()}});
+    NodeEffects effects(effects_, static_cast<int>(nodes_.size()), plan.address);
+    nodes_.push_back({.plan = std::move(plan), .effects = std::move(effects)});
   }
 }
 
@@ -94,10 +95,7 @@ std::vector<NodeRow> DownDriver::Rows() const {
 
 ClusterEffects DownDriver::Begin(TimePoint now) {
   now_ = began_ = now;
-  for (size_t index = 0; index < nodes_.size(); ++index) {
-    nodes_[index].retry = {now, policy_.log_in_limit};
-    effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
-  }
+  for (Node& node : nodes_) node.log_in.Begin(node.effects, now, policy_.log_in_limit);
   if (nodes_.empty()) MakePlan();
   return std::exchange(effects_, {});
 }
@@ -112,7 +110,7 @@ std::optional<TimePoint> DownDriver::NextDeadline() const {
   std::optional<TimePoint> next;
   if (is_over_) return next;
   for (const Node& node : nodes_) {
-    for (const std::optional<TimePoint>& at : {node.try_at, node.due}) {
+    for (const std::optional<TimePoint>& at : {node.log_in.next(), node.due}) {
       if (at && (!next || *at < *next)) next = at;
     }
   }
@@ -129,15 +127,7 @@ void DownDriver::Call(size_t index, State next, std::string verb,
   const bool is_look = next == State::kLooking || next == State::kChecking;
   nodes_[index].state = next;
   nodes_[index].due = now_ + (is_look ? kLookLimit : kWorkLimit);
-  NodeTask task;
-  task.verb = std::move(verb);
-  task.arguments = std::move(arguments);
-  effects_.emplace_back(cluster_effect::Run{static_cast<int>(index), std::move(task)});
-}
-
-void DownDriver::Say(size_t index, const std::string& text) {
-  effects_.emplace_back(
-      cluster_effect::Say{fmt::format("{}: {}", nodes_[index].plan.address, text)});
+  nodes_[index].effects.Call(std::move(verb), std::move(arguments));
 }
 
 void DownDriver::On(const cluster_event::LoggedIn& fact) {
@@ -151,11 +141,9 @@ void DownDriver::On(const cluster_event::Lost& fact) {
   const auto index = static_cast<size_t>(fact.node);
   Node& node = nodes_[index];
   if (node.state == State::kEnded || node.state == State::kFailed) return;
-  if (node.state == State::kLoggingIn) node.try_at = node.retry.After(fact.why, now_);
-  if (!node.try_at) return Fail(index, fact.why);
-  const Duration left = node.retry.until() - now_;
-  Note(cluster_note::Waiting{fact.node, fact.why, left});
-  Say(index, LogInRetry::Text(fact.why, left));
+  const bool is_tried_again =
+      node.state == State::kLoggingIn && node.log_in.OnFailed(node.effects, fact.why, now_);
+  if (!is_tried_again) Fail(index, fact.why);
 }
 
 void DownDriver::On(const event::Tick& /*fact*/) {
@@ -166,9 +154,7 @@ void DownDriver::On(const event::Tick& /*fact*/) {
            {ErrorCode::kDeadlineExceeded, fmt::format("no answer while {}", Name(node.state)),
             "a container engine or a file system may hang there: look with ps"});
     }
-    if (!node.try_at || *node.try_at > now_) continue;
-    node.try_at.reset();
-    effects_.emplace_back(cluster_effect::LogIn{static_cast<int>(index)});
+    node.log_in.OnTick(node.effects, now_);
   }
 }
 
@@ -229,7 +215,7 @@ void DownDriver::MakePlan() {
     planned.nodes.push_back(
         {.node = static_cast<int>(index), .need = NeedOf(node), .processes = node.processes});
   }
-  Note(std::move(planned));
+  effects_.emplace_back(cluster_effect::Note{std::move(planned)});
   if (is_kept_) {
     is_over_ = true;
     effects_.emplace_back(cluster_effect::Finish{CountAt(State::kFailed) == 0 ? 0 : kHvdrayFailed});
@@ -237,10 +223,11 @@ void DownDriver::MakePlan() {
   }
   for (size_t index = 0; index < nodes_.size(); ++index) {
     if (nodes_[index].state != State::kRunning) continue;
-    Say(index, fmt::format("end Ray ({}){}{}{}", ProcessesText(nodes_[index].processes),
-                           nodes_[index].has_container ? " and its container" : "",
-                           nodes_[index].lease != 0 ? " and its lease" : "",
-                           nodes_[index].plan.is_head ? " (head)" : ""));
+    nodes_[index].effects.Say(fmt::format("end Ray ({}){}{}{}",
+                                          ProcessesText(nodes_[index].processes),
+                                          nodes_[index].has_container ? " and its container" : "",
+                                          nodes_[index].lease != 0 ? " and its lease" : "",
+                                          nodes_[index].plan.is_head ? " (head)" : ""));
   }
   if (CountAt(State::kRunning) == 0) return FinishIfOver();
   if (policy_.is_confirmed) return Work();
@@ -279,11 +266,11 @@ void DownDriver::Work() {
 void DownDriver::OnDrained(size_t index, const TaskResult& result) {
   const DrainCount count = ParseDrained(result.output);
   if (!count.problem.empty()) {
-    Say(index, fmt::format("its jobs cannot be asked to stop: {}", count.problem));
+    nodes_[index].effects.Say(fmt::format("its jobs cannot be asked to stop: {}", count.problem));
   } else if (count.jobs > 0) {
-    Say(index, fmt::format("stopped {}{}", Count(static_cast<size_t>(count.jobs), "job"),
-                           count.left > 0 ? fmt::format(", of which {} still run", count.left)
-                                          : std::string()));
+    nodes_[index].effects.Say(fmt::format(
+        "stopped {}{}", Count(static_cast<size_t>(count.jobs), "job"),
+        count.left > 0 ? fmt::format(", of which {} still run", count.left) : std::string()));
   }
   nodes_[index].state = State::kRunning;
   StopNext();
@@ -319,7 +306,7 @@ void DownDriver::OnStopped(size_t index, const TaskResult& result) {
                         fmt::format("{} of its Ray cannot be ended", ProcessesText(stopped->left)),
                         "they hang in the kernel, or belong to another user: look with ps"});
   }
-  Note(cluster_note::RayStopped{static_cast<int>(index), stopped->found});
+  nodes_[index].effects.Note(cluster_note::RayStopped{static_cast<int>(index), stopped->found});
   // Looks once more: something may have started meanwhile.
   Call(index, State::kChecking, "survey");
 }
@@ -335,9 +322,10 @@ void DownDriver::OnChecked(size_t index, const TaskResult& result) {
   }
   nodes_[index].state = State::kEnded;
   nodes_[index].ended = now_;
-  Note(cluster_note::NodeEnded{static_cast<int>(index)});
-  Say(index, fmt::format("ended {}{}; none is left", ProcessesText(nodes_[index].processes),
-                         nodes_[index].has_container ? " and the container" : ""));
+  nodes_[index].effects.Note(cluster_note::NodeEnded{static_cast<int>(index)});
+  nodes_[index].effects.Say(fmt::format("ended {}{}; none is left",
+                                        ProcessesText(nodes_[index].processes),
+                                        nodes_[index].has_container ? " and the container" : ""));
   StopNext();
 }
 
@@ -345,9 +333,8 @@ void DownDriver::Fail(size_t index, const Status& why) {
   nodes_[index].state = State::kFailed;
   nodes_[index].due.reset();
   nodes_[index].why = why;
-  Note(cluster_note::NodeFailed{static_cast<int>(index), why});
-  effects_.emplace_back(
-      cluster_effect::ReportError{Status(why).WithContext(nodes_[index].plan.address)});
+  nodes_[index].effects.Note(cluster_note::NodeFailed{static_cast<int>(index), why});
+  nodes_[index].effects.ReportError(why);
   if (!is_planned_) return MakePlan();
   if (is_working_) return StopNext();
   FinishIfOver();

@@ -43,6 +43,8 @@ class DownDriver final : public ClusterDriver {
  public:
   /// `nodes`: in any order, at most one head. None: Begin() finishes at once.
   DownDriver(DownPolicy policy, std::vector<DownNode> nodes);
+  DownDriver(const DownDriver&) = delete;
+  DownDriver& operator=(const DownDriver&) = delete;
 
   ClusterEffects Begin(TimePoint now) override;
   ClusterEffects Handle(const ClusterEvent& event, TimePoint now) override;
@@ -63,13 +65,13 @@ class DownDriver final : public ClusterDriver {
   };
   struct Node {
     DownNode plan;
-    LogInRetry retry;
+    NodeEffects effects;
+    NodeLogIn log_in = {};
     State state = State::kLoggingIn;
     int processes = 0;
     bool has_container = false;
     int64_t lease = 0;  ///< Its end; 0: none.
     bool is_looked_at = false;
-    std::optional<TimePoint> try_at;
     std::optional<TimePoint> due;  // of the call in progress
     std::optional<TimePoint> logged_in;
     TimePoint ordered{};  // to end
@@ -97,8 +99,6 @@ class DownDriver final : public ClusterDriver {
   void StopNext();
   void Call(size_t index, State next, std::string verb, std::vector<std::string> arguments = {});
   void Stop(size_t index);
-  void Say(size_t index, const std::string& text);
-  void Note(ClusterNote what) { effects_.emplace_back(cluster_effect::Note{std::move(what)}); }
   void Fail(size_t index, const Status& why);
   void FinishIfOver();
   size_t CountAt(State state) const;

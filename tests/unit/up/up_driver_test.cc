@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <deque>
-#include <functional>
 #include <map>
+#include <random>
 #include <set>
 
 namespace hvdray {
@@ -70,15 +70,14 @@ class Sim {
     Take(driver_.Begin(now_));
     while (!exit_code_ && tasks_left_ > 0) {
       if (!events_.empty()) {
-        const ClusterEvent event = std::move(events_.front());
-        events_.pop_front();
+        const ClusterEvent event = NextEvent();
         Take(driver_.Handle(event, now_));
+        CheckStates();
         continue;
       }
       const auto next = driver_.NextDeadline();
       if (held_) {
         EXPECT_FALSE(next.has_value()) << "nothing to do but to wait for the head";
-        busy_.erase(0);
         events_.emplace_back(*std::exchange(held_, std::nullopt));
         continue;
       }
@@ -95,6 +94,8 @@ class Sim {
   void ExpectNoWorkersAtHeadStart() { is_head_strict_ = true; }
   /// The head's start says that its GCS listens, and ends when all else is over.
   void HoldHeadStart(int exit_code = 0) { held_exit_code_ = exit_code; }
+  /// Events of different nodes come in any order, and some agents are lost.
+  void Shuffle(uint64_t seed) { random_.emplace(seed); }
   void AnswerWith(bool yes) { answer_ = yes; }
   bool HasSaid(const std::string& text) const { return said_.find(text) != std::string::npos; }
   const std::string& said() const { return said_; }
@@ -135,6 +136,49 @@ class Sim {
     return plans;
   }
 
+  static int NodeOf(const ClusterEvent& event) {
+    int node = -1;
+    std::visit(
+        [&node](const auto& fact) {
+          if constexpr (requires { fact.node; }) node = fact.node;
+        },
+        event);
+    return node;
+  }
+  ClusterEvent NextEvent() {
+    auto next = events_.begin();
+    if (random_) {
+      const int node = NodeOf(events_[(*random_)() % events_.size()]);
+      next = std::find_if(next, events_.end(),
+                          [node](const ClusterEvent& event) { return NodeOf(event) == node; });
+    }
+    ClusterEvent event = std::move(*next);
+    events_.erase(next);
+    if (auto* done = std::get_if<cluster_event::Done>(&event)) {
+      busy_.erase(done->node);
+      if (random_ && (*random_)() % 40 == 0) {
+        return cluster_event::Lost{done->node, {ErrorCode::kAgentLost, "gone"}};
+      }
+    }
+    return event;
+  }
+  /// What up_node.h promises of each node.
+  void CheckStates() {
+    std::map<std::string_view, int> order;
+    for (int state = 0; state <= static_cast<int>(UpState::kFailed); ++state) {
+      order[Name(static_cast<UpState>(state))] = state;
+    }
+    const std::vector<NodeRow> rows = driver_.Rows();
+    before_.resize(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto state = static_cast<UpState>(order.at(rows[i].state));
+      const UpState was = std::exchange(before_[i], state);
+      const bool is_cleared = i != 0 && was == UpState::kStarting && state == UpState::kForHead;
+      EXPECT_TRUE(was <= state || is_cleared) << i << ": " << Name(was) << ", " << Name(state);
+      EXPECT_TRUE(!IsEnd(was) || was == state) << i << ": " << Name(was) << ", " << Name(state);
+      EXPECT_EQ(rows[i].why.ok(), state != UpState::kFailed) << i;
+    }
+  }
   void Take(ClusterEffects effects) {
     for (ClusterEffect& effect : effects) {
       ASSERT_FALSE(exit_code_.has_value()) << "an effect after Finish";
@@ -151,16 +195,18 @@ class Sim {
     }
   }
   void Apply(const cluster_effect::Run& effect) {
-    EXPECT_FALSE(busy_.contains(effect.node)) << "two tasks at once";
+    EXPECT_TRUE(busy_.insert(effect.node).second) << "two tasks at once";
     if (tasks_left_-- <= 0) return;
     cluster_event::Done done{effect.node, {}};
     done.result = Do(static_cast<size_t>(effect.node), effect.task);
     if (held_exit_code_ && effect.node == 0 && effect.task.verb == "start") {
       events_.emplace_back(cluster_event::Listening{0});
-      busy_.insert(0);
       done.result.exit_code = *held_exit_code_;
       held_ = std::move(done);
       return;
+    }
+    if (random_ && effect.node == 0 && effect.task.verb == "start") {
+      events_.emplace_back(cluster_event::Listening{0});
     }
     events_.emplace_back(std::move(done));
   }
@@ -288,6 +334,8 @@ class Sim {
   std::map<std::string, int> failing_;
   std::set<size_t> not_joining_;
   std::set<int> busy_;
+  std::optional<std::mt19937_64> random_;
+  std::vector<UpState> before_;
   bool answer_ = true;
   bool is_head_strict_ = false;
   std::optional<int> held_exit_code_;
@@ -907,6 +955,38 @@ TEST(UpDriverTest, AnAgentThatIsLostEndsTheStepThatRan) {
   EXPECT_EQ(row.steps[0].why.code(), ErrorCode::kAgentLost);
   EXPECT_EQ(row.steps[0].took, seconds(3));
   EXPECT_EQ(row.why.code(), ErrorCode::kAgentLost);
+}
+
+TEST(UpDriverPropertyTest, EachNodeGoesForwardDoesOneThingAtATimeAndEnds) {
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    SimCluster cluster(1 + random() % 4);
+    for (int run = 0; run < 4; ++run) {
+      UpPolicy policy = kYes;
+      policy.is_restart_only = random() % 4 == 0;
+      policy.is_no_restart = !policy.is_restart_only && random() % 4 == 0;
+      policy.is_setup_forced = !policy.is_restart_only && random() % 4 == 0;
+      if (random() % 4 == 0) policy.lease = 5000;
+      const std::string first = random() % 2 == 0 ? "one" : "other";
+      Sim sim(cluster, policy, {first, "two"}, "files", random() % 4 == 0 ? "image" : "");
+      sim.Shuffle(seed * 4 + static_cast<uint64_t>(run));
+      if (random() % 4 == 0) sim.FailCommand(random() % 2 == 0 ? "two" : "ray start", 7);
+      if (random() % 4 == 0) sim.FailLogIn(random() % 4, {ErrorCode::kHostRefused, "no"}, 3);
+      if (random() % 8 == 0) sim.BreakJoin(1 + random() % 3);
+      const std::optional<int> code = sim.Run();
+      ASSERT_TRUE(code.has_value()) << "it waits for nothing";
+      bool are_all_up = true;
+      for (const NodeRow& row : sim.driver().Rows()) {
+        are_all_up = are_all_up && row.phase == NodePhase::kDone;
+        EXPECT_TRUE(row.phase == NodePhase::kDone || row.phase == NodePhase::kFailed) << row.state;
+      }
+      EXPECT_EQ(*code, are_all_up ? 0 : 125);
+      ASSERT_FALSE(HasFailure());
+    }
+    EXPECT_EQ(Sim(cluster, kYes).Run(), 0);
+    ExpectAllUp(cluster);
+  }
 }
 
 }  // namespace
