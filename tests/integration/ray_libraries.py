@@ -39,7 +39,7 @@ class LibraryPrograms:
         return self.programs.start(INIT + lines, env=self.env)
 
     def run(self, lines):
-        result = self.start(lines).wait(300)
+        result = self.start(lines).wait(900)
         assert result.code == 0, result.errors[-6000:]
         return result
 
