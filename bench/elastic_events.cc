@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "launcher/driver/elastic_driver.h"
+#include "launcher/driver/elastic_mode.h"
 
 namespace {
 
@@ -19,7 +19,7 @@ using namespace hvdray;
 class Bench {
  public:
   Bench(int hosts, int slots)
-      : hosts_(hosts), slots_(slots), driver_(Policy(hosts * slots), 1, {}) {}
+      : hosts_(hosts), slots_(slots), driver_(MakeElasticDriver(Policy(hosts * slots), 1, {})) {}
 
   void Run() {
     Discover(hosts_);
@@ -29,7 +29,7 @@ class Bench {
       Feed("started", event::ProcessStarted{worker, worker + 1});
     for (const WorkerId worker : members) Feed("registered", event::AddressesRegistered{worker});
     // A loss takes the whole host; the others ask for their next rank.
-    const std::vector<WorkerId> lost = driver_.roster().LivingOn(hosts_ - 1);
+    const std::vector<WorkerId> lost = driver_->roster().LivingOn(hosts_ - 1);
     Feed("lost", event::ProcessExited{lost.front(), {.exit_code = 1}});
     for (size_t i = 1; i < lost.size(); ++i) {
       Feed("stopped", event::ProcessExited{lost[i], {.signal = 15}});
@@ -89,8 +89,8 @@ class Bench {
 
   void Feed(const std::string& kind, const ElasticEvent& event) {
     const auto begun = std::chrono::steady_clock::now();
-    std::vector<ElasticEffect> effects = driver_.Handle(event, TimePoint{});
-    const auto next = driver_.NextDeadline();
+    std::vector<ElasticEffect> effects = driver_->Handle(event, TimePoint{});
+    const auto next = driver_->NextDeadline();
     const auto ended = std::chrono::steady_clock::now();
     if (next && *next < TimePoint{}) std::exit(2);
     costs_[kind].push_back(std::chrono::duration<double, std::micro>(ended - begun).count());
@@ -99,7 +99,7 @@ class Bench {
 
   void Print() {
     fmt::print("{{\"slots\": {}, \"hosts\": {}, \"generation\": {}, \"size\": {}", hosts_ * slots_,
-               hosts_, driver_.generation(), driver_.Snapshot().size);
+               hosts_, driver_->generation(), driver_->Snapshot().size);
     for (auto& [kind, costs] : costs_) {
       std::sort(costs.begin(), costs.end());
       double sum = 0;
@@ -116,7 +116,7 @@ class Bench {
 
   const int hosts_;
   const int slots_;
-  ElasticDriver driver_;
+  std::unique_ptr<ElasticDriver> driver_;
   std::vector<ElasticEffect> effects_;
   size_t settled_ = 0;
   std::map<std::string, std::vector<double>> costs_;

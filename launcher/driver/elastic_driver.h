@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides the life of an elastic job: which workers are in which generation, when newcomers start,
-// when the gang is called, released, freed or stopped. Pure: takes facts and a time, returns
-// effects; no I/O, no clock. docs/adr/0008-elastic-driver.md.
+// What both kinds of elastic jobs do alike: hosts that come and go, the start and the loss of
+// workers, and the end. Pure: takes facts and a time, returns effects; no I/O, no clock.
+// docs/adr/0008-elastic-driver.md.
 #ifndef HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
 #define HVDRAY_LAUNCHER_DRIVER_ELASTIC_DRIVER_H_
 
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "launcher/driver/blame.h"
 #include "launcher/driver/elastic_plan.h"
-#include "launcher/driver/init_barrier.h"
+#include "launcher/driver/host_target.h"
 #include "launcher/driver/job_driver.h"
 #include "launcher/driver/membership_log.h"
-#include "launcher/driver/next_generation.h"
+#include "launcher/driver/reset_count.h"
+#include "launcher/driver/round.h"
 #include "launcher/driver/states.h"
 #include "launcher/driver/verdict.h"
 #include "launcher/driver/worker_roster.h"
@@ -35,19 +37,27 @@ struct ElasticSnapshot {
 };
 
 /// The state machine of an elastic job; its chart is in docs/elastic.md, "States". Owns the host
-/// registry and the roster of processes. Never blocks. Threads: one caller at a time.
-class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
+/// registry and the roster of processes. Always: a host that is in use is told to stop before the
+/// job ends or a gang restarts, and answers or is given up; a worker that was told to end does so
+/// within its grace and the margin, or its host is given up; one that ends otherwise on a host that
+/// nobody had announced to leave is a failure. What a change does to the other workers is up to
+/// HorovodDriver or ElasticGangDriver: MakeElasticDriver(). Never blocks. Threads: one caller at a
+/// time.
+class ElasticDriver : public JobDriver<ElasticState, ElasticEffect> {
  public:
   /// `policy` has passed CheckElasticPolicy(). `jitter_seed` makes cooldowns repeatable. --timeout
   /// counts from `now`. `on_change` is called for every change of state, from within Handle(), and
   /// must not call back.
-  ElasticDriver(ElasticPolicy policy, uint64_t jitter_seed, TimePoint now,
+  ElasticDriver(const ElasticPolicy& policy, uint64_t jitter_seed, TimePoint now,
                 StateChangeFn on_change = {});
+  ElasticDriver(const ElasticDriver&) = delete;
+  ElasticDriver& operator=(const ElasticDriver&) = delete;
+  virtual ~ElasticDriver() = default;
 
   /// Feeds one fact; returns what must be done now, in order. A `now` before the last one counts as
   /// the last one. Expired deadlines take effect with any event. Returns nothing after Finish.
   /// Facts about unknown processes or hosts are dropped and counted in stale_events.
-  std::vector<ElasticEffect> Handle(const ElasticEvent& event, TimePoint now);
+  virtual std::vector<ElasticEffect> Handle(const ElasticEvent& event, TimePoint now) = 0;
   /// Earliest time at which Handle(Tick{}) may have work; nullopt: only a new fact can change
   /// anything, or the job has ended.
   std::optional<TimePoint> NextDeadline() const;
@@ -58,39 +68,25 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   /// State and counts for the status and the reports.
   ElasticSnapshot Snapshot() const;
 
- private:
+ protected:
   using Process = WorkerRoster::Process;
 
-  /// State of the published generation; reset with each.
-  struct Round {
-    HostPlan plan;
-    std::vector<WorkerId> members;  ///< By rank.
-    InitBarrier barrier;
-    Blame blame;
-    int done = 0;  ///< Members that exited with 0 by themselves.
-    WorkerId first_done = kNoWorker;
-    bool is_broken = false;         ///< A member was lost or is being stopped.
-    bool has_failures = false;      ///< Some of these losses were not announced.
-    bool is_break_ordered = false;  ///< BreakConnections was sent.
-    bool fell_apart = false;        ///< Broken while the members connected in hvd.init().
-    bool has_lost_host = false;     ///< A lost host had members.
-  };
+  // What the kinds of jobs do differently.
 
-  /// Progress towards the next generation.
-  struct Approach {
-    HostPlan target;         ///< The largest gang possible now.
-    int potential = 0;       ///< Size of `target` if all agents were ready.
-    bool is_urgent = false;  ///< A host with members will leave soon.
-    bool is_dirty = true;    ///< Hosts or slots changed.
-    int refill_to = 0;       ///< Size before failures shrank the gang.
-    std::optional<TimePoint>
-        settle_deadline;  ///< Set when enough hosts are ready while others connect.
-    std::optional<TimePoint> next_notice;  ///< When the gang is called again.
-    std::optional<TimePoint> grow_at;      ///< Gang mode: when new slots have been listed for long.
-    std::optional<TimePoint> straggler_deadline;
-    std::map<int, TimePoint> clear_at;                ///< Leaving hosts: deadline of their workers.
-    std::set<std::pair<TimePoint, WorkerId>> limits;  ///< Deadlines of processes; may be stale.
-  };
+  /// Acts on the known facts, from the first generation until the job is to end.
+  virtual void AdvanceRunning() = 0;
+  /// A process has ended, which the roster knows; the job goes on.
+  virtual void ProcessEnded(WorkerId worker) = 0;
+  /// Members are lost with their host, or are being stopped before it leaves.
+  virtual void MembersLost() {}
+  /// The deadline of a process has passed that was not told to end.
+  virtual void ExpireProcess(WorkerId /*worker*/) {}
+  /// Acts on deadlines of the present generation.
+  virtual void ExpireRunning();
+  /// The earliest deadline that only this kind of job has.
+  virtual std::optional<TimePoint> NextRunning() const = 0;
+  /// What the job counts: resets, or restarts after failures.
+  virtual uint32_t restarts() const { return resets_.count(); }
 
   // Facts.
   using JobDriver::On;
@@ -98,90 +94,28 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   void On(const event::DiscoveryFailed& e);
   void On(const event::HostReady& e);
   void On(const event::HostLost& e);
+  void On(const event::HostCopying& e) { Count(registry_.MarkCopying(e.host)); }
+  void On(const event::HostLeaving& e);
+  void On(const event::GenerationStopped& e);
   void On(const event::ProcessStarted& e);
   void On(const event::ProcessExited& e);
   void On(const event::ProcessErred& e) {
     Count(roster_.MarkErred(e.worker, e.error, e.age, now_));
   }
-  void On(const event::WorkerArrived& e);
-  void On(const event::WorkerMet& e);
-  void On(const event::WorkerConnected& e);
-  void On(const event::RankAsked& e);
-  void On(const event::AddressesRegistered& e);
-  void On(const event::HostCopying& e) { Count(registry_.MarkCopying(e.host)); }
-  void On(const event::HostLeaving& e);
-  void On(const event::GenerationStopped& e);
-  void On(const event::Dismissed& e);
-  void Advance() override;
-  void Step();
-  void ExpireState() override;
   void ExpireOthers() override;
-  void ExpireProcesses();
 
-  // Rounds.
-  void AdvanceGathering();
-  void AdvanceTraining();
-  void BeginMeeting();
-  void CloseRound();
-  void Regroup();
-  void EnterShort();
-  bool HasSlotsInSight(int needed) const;
+  // Hosts.
+  bool HasGathered(int needed);
   bool HasEnough(int needed);
   bool Retarget();
-  void ConnectHosts();
-  void ReleaseHosts();
-  void StartMissingWorkers();
-  bool IsNextMet() const { return next_.IsMet(roster_, generation_ + 1); }
-  void BeginRound(const HostPlan& plan, const std::vector<WorkerId>& members);
-  bool IsCounted(const HostPlan& plan, const std::vector<HostChange>& changes) const;
-  void Publish(HostPlan plan);
-  void NoteRefill(int size);
-  void StartAll();
-  std::string WhyFewer(const std::string& name) const;
-  void Announce(std::vector<HostChange> changes, bool is_counted);
-  void AbandonJoin();
-  void SetBell(bool is_on);
-  void SendNotice();
+  void EnterShort();
 
-  // The init barrier.
-  bool Rejoin(WorkerId dead);
-  bool IsBarrierLost() const;
-  void NoteBroken();
-  bool CanBeginAgain() const;
-  void BeginAgain();
-  void EndByLostBarrier();
-  void ExpireBarrier();
-
-  // Losses.
-  void MemberFailed(WorkerId worker);
-  void ChooseCulprit() { round_.blame.Weigh(roster_, round_.members); }
-  void ExpireMoment();
-  bool HasMembersElsewhere(int host) const;
-  void NewcomerDied(WorkerId worker);
-  void LoseHost(int host, const Status& why);
-  void GiveUp(int host, const Status& why);
-  void MarkFailed(int host);
-  void Evict(int host);
+  // Workers.
+  void StartAll(bool is_counted = false, const std::string& told = {});
+  void Announce(std::vector<HostChange> changes, bool is_counted, const std::string& told = {});
+  void NoteFailure(WorkerId worker);
   void StopWorkers(std::span<const WorkerId> workers, Duration grace);
-  void BreakConnections();
-  void StopStragglers();
-  void ClearLeavingHost(int host);
-  bool IsAnnounced(int host) const;
-  void Watch(WorkerId worker, TimePoint limit);
-
-  // Ends, and restarts of a gang.
-  void AdvanceGang();
-  bool IsDueForChange();
-  bool CountChange();
-  void AdvanceRestarting();
-  void EndByDone();
   void StopAll(Duration grace) override;
-  bool HasWorkers() const override { return !in_use_.empty(); }
-  void Finish();
-  void GiveUpUnstopped();
-  bool IsGang() const { return policy_.mode == ElasticMode::kGang; }
-  /// What the job counts: restarts after failures of a gang, else resets.
-  uint32_t restarts() const { return IsGang() ? restarts_ : resets_; }
 
   const ElasticPolicy policy_;
   HostRegistry registry_;
@@ -189,21 +123,28 @@ class ElasticDriver final : public JobDriver<ElasticState, ElasticEffect> {
   MembershipLog log_;
   Generation started_generation_ = 0;  // The newest one with workers started for it.
   Round round_;
-  Approach approach_;
-  NextGeneration next_;
+  HostTarget target_;
+  ResetCount resets_;
   std::set<int> unstopped_;  // Hosts that were told to stop and have not confirmed their end.
   std::set<int> in_use_;     // Hosts whose agents got workers.
-  uint32_t resets_ = 0;
-  Duration grace_;            // Of the job's end.
-  std::string last_loss_;     // A host with members, and why; empty: none.
-  std::string told_failure_;  // Printed with the restart; the membership line need not repeat it.
-  int64_t last_timestamp_ = 0;
-  bool has_begun_ = false;        // A gang has left hvd.init(): there is a state.
-  bool was_begun_again_ = false;  // Restarted before any state existed.
+
+ private:
+  void Advance() override;
+  void ExpireState() override;
+  void ExpireProcesses();
+  void ClearLeavingHosts();
+  void LoseHost(int host, const Status& why);
+  void GiveUp(int host, const Status& why);
+  bool HasWorkers() const override { return !in_use_.empty(); }
+  void Finish();
+
+  // Set when enough hosts are ready while others connect.
+  std::optional<TimePoint> settle_deadline_;
+  std::map<int, TimePoint> clear_at_;  // Leaving hosts: deadline of their workers.
+  std::string last_loss_;              // A host with members, and why; empty: none.
   bool has_discovered_ = false;
   bool is_source_final_ = false;
   std::set<std::string> discovery_failures_;  // Told since the last list.
-  bool is_change_counted_ = false;            // Of a gang that is being restarted.
 };
 
 }  // namespace hvdray

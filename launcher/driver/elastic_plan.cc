@@ -14,6 +14,11 @@ int SizeOf(const HostPlan& plan) {
   return size;
 }
 
+bool IsAnnounced(const HostRegistry& hosts, int host) {
+  const HostRegistry::Host& entry = hosts.host(host);
+  return entry.is_leaving || !entry.is_listed;
+}
+
 bool GoesOn(const WorkerRoster& roster, WorkerId worker) {
   const WorkerRoster::Process* process = roster.Living(worker);
   return process != nullptr && process->role == Role::kMember && !process->is_told_to_end;

@@ -48,6 +48,9 @@ std::vector<RankInfo> RanksOf(const HostPlan& plan, const HostRegistry& hosts);
 std::vector<HostChange> ChangesBetween(const HostPlan& before, const HostPlan& after,
                                        const HostRegistry& hosts);
 
+/// It was said that the host goes: what ends there is no failure.
+bool IsAnnounced(const HostRegistry& hosts, int host);
+
 /// The worker stays in the job: it lives, is a member and was not told to end.
 bool GoesOn(const WorkerRoster& roster, WorkerId worker);
 /// The host has at least one worker for which GoesOn() holds.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "launcher/driver/elastic_mode.h"
+
 namespace hvdray {
 namespace {
 
@@ -63,14 +65,14 @@ void ElasticReplay::Begin(RecordHeader header) {
   invariants_ = std::make_unique<ElasticInvariants>(
       result_.header.policy,
       [this](std::string rule) { result_.broken.push_back(std::move(rule)); });
-  driver_ = std::make_unique<ElasticDriver>(result_.header.policy, result_.header.jitter_seed,
-                                            TimePoint{}, [this](const StateChange& change) {
-                                              if (change.rank != -1) return;
-                                              Note(ReplayStep::Kind::kState,
-                                                   fmt::format("{} -> {}", change.from, change.to));
-                                              result_.steps.back().from = change.from;
-                                              result_.steps.back().to = change.to;
-                                            });
+  driver_ = MakeElasticDriver(result_.header.policy, result_.header.jitter_seed, TimePoint{},
+                              [this](const StateChange& change) {
+                                if (change.rank != -1) return;
+                                Note(ReplayStep::Kind::kState,
+                                     fmt::format("{} -> {}", change.from, change.to));
+                                result_.steps.back().from = change.from;
+                                result_.steps.back().to = change.to;
+                              });
 }
 
 void ElasticReplay::Replay(const RecordedEvent& recorded) {

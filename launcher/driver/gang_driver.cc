@@ -17,8 +17,7 @@ GangDriver::GangDriver(GangPolicy policy, std::vector<RankInfo> ranks, TimePoint
           GangState::kConnecting, now, std::move(on_change)),
       policy_(std::move(policy)),
       ranks_(std::move(ranks)),
-      roster_(on_change_),
-      grace_(policy_.grace) {
+      roster_(on_change_) {
   HVDRAY_CHECK(!ranks_.empty());
   generation_ = policy_.last_generation;
   state_deadline_ = now + policy_.start_timeout;
@@ -110,13 +109,6 @@ void GangDriver::On(const event::Copying& e) {
   if (state() != GangState::kStarting) return;
   state_deadline_.reset();
   if (!e.is_active) state_deadline_ = now_ + policy_.start_timeout + policy_.preload_limit;
-}
-
-void GangDriver::On(const event::Dismissed& e) {
-  const bool is_first = ending_.cause.kind == CauseKind::kNone;
-  EndBy(DismissedCause());
-  grace_ = is_first ? e.grace : std::min(grace_, e.grace);
-  if (state() == GangState::kStopping && !is_first) StopAll(grace_);
 }
 
 // Acts on the known facts; the only place that leaves a state.

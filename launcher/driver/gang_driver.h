@@ -93,7 +93,6 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   void On(const event::GenerationStopped& e);
   void On(const event::Copying& e);
   void On(const event::HostSynced& /*e*/) {}
-  void On(const event::Dismissed& e);
 
   void Advance() override;
   void AdvanceConnecting();
@@ -133,7 +132,6 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   std::optional<WorkerRecord> earlier_failure_;
   int failed_rank_ = -1;  ///< First failure of this generation, whatever ended the job.
   Culprit culprit_;       ///< That worker with its evidence, once weighed.
-  Duration grace_;        ///< Of the next order to stop.
   TimePoint failing_since_;
   TimePoint last_own_failure_;
   std::vector<int> lost_hosts_;  ///< In the order of their losses.

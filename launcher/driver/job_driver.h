@@ -40,7 +40,12 @@ class JobDriver {
   };
 
   JobDriver(const Limits& limits, State first, TimePoint now, StateChangeFn on_change)
-      : begun_(now), on_change_(std::move(on_change)), now_(now), state_(first), limits_(limits) {
+      : begun_(now),
+        on_change_(std::move(on_change)),
+        now_(now),
+        grace_(limits.grace),
+        state_(first),
+        limits_(limits) {
     if (limits.timeout > Duration::zero()) job_deadline_ = now + limits.timeout;
   }
   JobDriver(const JobDriver&) = default;
@@ -99,6 +104,12 @@ class JobDriver {
       Say("killing all workers");
       StopAll(Duration::zero());
     }
+  }
+  void On(const event::Dismissed& e) {
+    const bool is_first = ending_.cause.kind == CauseKind::kNone;
+    EndBy(DismissedCause());
+    grace_ = is_first ? e.grace : std::min(grace_, e.grace);
+    if (state_ == State::kStopping && !is_first) StopAll(grace_);
   }
   void On(const event::ReaderGone&) { EndBy(ReaderGoneCause()); }
   void On(const event::OutputDamaged& e) {
@@ -176,6 +187,7 @@ class JobDriver {
   std::optional<TimePoint> state_deadline_;
   Generation generation_ = 0;
   Ending ending_;
+  Duration grace_;  ///< Of the job's end.
   uint32_t restarts_ = 0;
   uint64_t stale_events_ = 0;
   std::vector<Effect> effects_;

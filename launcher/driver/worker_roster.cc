@@ -142,6 +142,26 @@ bool WorkerRoster::MarkLost(WorkerId worker, TimePoint now) {
   return true;
 }
 
+void WorkerRoster::SetLimit(WorkerId worker, TimePoint limit) {
+  At(worker).limit = limit;
+  limits_.emplace(limit, worker);
+}
+
+std::optional<TimePoint> WorkerRoster::NextLimit() const {
+  if (limits_.empty()) return std::nullopt;
+  return limits_.begin()->first;
+}
+
+WorkerId WorkerRoster::TakeDue(TimePoint now) {
+  while (!limits_.empty() && limits_.begin()->first <= now) {
+    const WorkerId worker = limits_.begin()->second;
+    limits_.erase(limits_.begin());
+    const Process* process = Living(worker);
+    if (process != nullptr && process->limit <= now) return worker;
+  }
+  return kNoWorker;
+}
+
 void WorkerRoster::Release(WorkerId worker, const RankInfo& place, Generation generation) {
   Process& process = At(worker);
   HVDRAY_CHECK(!IsTerminal(process.state));

@@ -5,7 +5,9 @@
 #define HVDRAY_LAUNCHER_DRIVER_WORKER_ROSTER_H_
 
 #include <optional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "launcher/driver/states.h"
@@ -91,8 +93,12 @@ class WorkerRoster {
   bool MarkLost(WorkerId worker, TimePoint now);
   /// Its end was another worker's fault; see WorkerRecord::is_victim.
   void MarkVictim(WorkerId worker) { At(worker).record.is_victim = true; }
-  /// Only stores the deadline; the driver watches it.
-  void SetLimit(WorkerId worker, TimePoint limit) { At(worker).limit = limit; }
+  /// Replaces its deadline.
+  void SetLimit(WorkerId worker, TimePoint limit);
+  /// When TakeDue() may have work.
+  std::optional<TimePoint> NextLimit() const;
+  /// A living process whose deadline has passed, each deadline once; kNoWorker: none.
+  WorkerId TakeDue(TimePoint now);
 
   /// From now on a living process is a member of the published generation, at that place.
   void Release(WorkerId worker, const RankInfo& place, Generation generation);
@@ -115,8 +121,9 @@ class WorkerRoster {
 
   StateChangeFn on_change_;
   WorkerId first_;
-  std::vector<Process> processes_;            // By number, from first_.
-  std::vector<std::vector<WorkerId>> slots_;  // By host and local rank.
+  std::vector<Process> processes_;                   // By number, from first_.
+  std::vector<std::vector<WorkerId>> slots_;         // By host and local rank.
+  std::set<std::pair<TimePoint, WorkerId>> limits_;  // may be stale
   Counts counts_;
   int own_failures_ = 0;
   int erring_ = 0;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "launcher/driver/elastic_driver.h"
+#include "launcher/driver/elastic_mode.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/driver_policies.h"
 #include "launcher/engine/elastic_agents.h"
@@ -76,12 +76,12 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     Job(ElasticLauncher& owner, const ElasticPolicy& its_policy)
         : policy(its_policy),
           began(owner.loop_.Now()),
-          driver(policy, jitter_seed, began, &LogJobStateChange),
-          loop(owner.loop_, driver, owner) {}
+          driver(MakeElasticDriver(policy, jitter_seed, began, &LogJobStateChange)),
+          loop(owner.loop_, *driver, owner) {}
     const ElasticPolicy policy;
     const TimePoint began;
     const uint64_t jitter_seed{std::random_device{}()};
-    ElasticDriver driver;
+    const std::unique_ptr<ElasticDriver> driver;
     DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect> loop;
   };
   bool is_running() const { return job_ && !has_ended_; }
@@ -194,7 +194,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   // Always of a mixed change, as the driver's own notices, and for the same reason.
   Status NotifyWorker(int number, int64_t timestamp) override {
     const auto worker = static_cast<WorkerId>(number);
-    const WorkerRoster::Process* process = job_->driver.roster().Living(worker);
+    const WorkerRoster::Process* process = job_->driver->roster().Living(worker);
     if (process == nullptr || !process->is_registered) {
       return {ErrorCode::kUsage, fmt::format("worker {} has not registered for notices", worker)};
     }
@@ -391,7 +391,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   void Apply(const effect::Finish& finish) {
     verdict_ = finish.verdict;
     job_->loop.Finish();
-    observers_.OnEnd(verdict_, job_->driver.Snapshot());
+    observers_.OnEnd(verdict_, job_->driver->Snapshot());
     if (client_->is_one_gang()) source_.Stop();
     DropStdin();
     loop_.Post([this] { agents_.EndReleases(); });
@@ -481,7 +481,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   }
 
   const WorkerRecord& RecordOf(int worker) const {
-    return job_->driver.roster().Of(static_cast<WorkerId>(worker)).record;
+    return job_->driver->roster().Of(static_cast<WorkerId>(worker)).record;
   }
 
   LastWords LastWordsOf(const WorkerRecord& failure) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/driver/elastic_mode.h"
 #include "launcher/job/placement.h"
 #include "rendezvous/horovod_protocol.h"
 
@@ -18,7 +19,7 @@ ElasticSim::ElasticSim(ElasticPolicy policy, ElasticWorld world, uint64_t seed)
       world_(world),
       random_(seed),
       invariants_(policy, [this](std::string rule) { Break(std::move(rule)); }) {
-  driver_ = std::make_unique<ElasticDriver>(policy, seed, now_, [this](const StateChange& change) {
+  driver_ = MakeElasticDriver(policy, seed, now_, [this](const StateChange& change) {
     if (change.rank == -1) changes_.push_back(fmt::format("{} -> {}", change.from, change.to));
   });
 }

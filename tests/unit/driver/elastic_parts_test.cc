@@ -4,12 +4,18 @@
 
 #include <csignal>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "launcher/driver/blame.h"
+#include "launcher/driver/host_target.h"
 #include "launcher/driver/init_barrier.h"
 #include "launcher/driver/next_generation.h"
+#include "launcher/driver/notice_schedule.h"
+#include "launcher/driver/reset_count.h"
 
 namespace hvdray {
 namespace {
@@ -231,6 +237,206 @@ TEST(NextGenerationTest, EachPlaceGetsOneWorkerAndItBeginsOnlyWithThoseItWasProm
     }
   }
   EXPECT_GT(met, kRounds);
+}
+
+// ---- the round
+
+TEST(RoundTest, ItBreaksForGoodAndItsBarrierOpensOnlyWhileItIsWhole) {
+  int fell_apart = 0, was_through = 0;
+  for (int round_number = 0; round_number < kRounds; ++round_number) {
+    PartDice dice(round_number);
+    Round round({{0, 2}}, {4, 7}, TimePoint{});
+    TimePoint now{};
+    int waiting = 0, connected = 0, done = 0;
+    bool is_broken = false, has_failed = false;
+    for (int step = 0; step < kSteps / 4; ++step) {
+      now += milliseconds(dice.Below(900));
+      const bool was_open = round.barrier().is_open();
+      switch (dice.Below(10)) {
+        case 0:
+          round.Break(now);
+          is_broken = true;
+          break;
+        case 1:
+          if (!dice.OneIn(4)) break;
+          round.Fail(now);
+          is_broken = has_failed = true;
+          break;
+        case 2:
+          if (dice.OneIn(3) && done < 2) round.NoteDone(done++ == 0 ? 7 : 4);
+          break;
+        case 3:
+          if (was_open && connected < 2) round.barrier().Connect(now), ++connected;
+          break;
+        default:
+          if (waiting == 2) break;
+          const bool opens = round.Meet(now + seconds(9), true);
+          EXPECT_EQ(opens, ++waiting == 2 && !is_broken && done == 0);
+          break;
+      }
+      EXPECT_EQ(round.is_broken(), is_broken);
+      EXPECT_EQ(round.has_failures(), has_failed);
+      EXPECT_EQ(round.is_whole(), !is_broken && done == 0);
+      EXPECT_EQ(round.first_done(), done > 0 ? 7 : kNoWorker);
+      EXPECT_TRUE(is_broken || !(round.fell_apart() || round.was_through()));
+      EXPECT_FALSE(round.fell_apart() && round.was_through());
+      EXPECT_EQ(round.IsBarrierLost(),
+                waiting > 0 && !round.barrier().is_open() && !round.is_whole());
+    }
+    fell_apart += round.fell_apart();
+    was_through += round.was_through();
+  }
+  EXPECT_GT(fell_apart, 10);
+  EXPECT_GT(was_through, 10);
+}
+
+// ---- the count of resets
+
+TEST(ResetCountTest, UnannouncedLossesCountAndTheirReplacementIsFree) {
+  const std::vector<HostSlots> slots = {{"a", 4}, {"b", 4}};
+  for (int round_number = 0; round_number < kRounds; ++round_number) {
+    PartDice dice(round_number);
+    HostRegistry hosts(std::nullopt, 1);
+    hosts.Update(slots, {});
+    const uint32_t limit = static_cast<uint32_t>(dice.Below(3));
+    ResetCount resets(limit);
+    const auto count = [&](const Round& round, const HostPlan& plan) {
+      const bool is_counted =
+          resets.IsCounted(round, plan, ChangesBetween(round.plan(), plan, hosts), hosts);
+      if (is_counted && !resets.IsUsedUp()) resets.Add();
+      resets.NoteNext(round, SizeOf(plan));
+      EXPECT_LE(resets.count(), limit);
+      EXPECT_EQ(resets.IsUsedUp(), resets.count() == limit);
+      return is_counted;
+    };
+    const int before = 2 + dice.Below(3);
+    const int lost = 1 + dice.Below(before - 1);
+    Round failed({{0, before}}, std::vector<WorkerId>(static_cast<size_t>(before)), {});
+    failed.Fail({});
+    EXPECT_TRUE(count(failed, {{0, before - lost}}));
+    // Back, one by one or at once, up to the size before.
+    for (int size = before - lost; size < before;) {
+      const int next = size + 1 + dice.Below(before - size);
+      const Round whole({{0, size}}, std::vector<WorkerId>(static_cast<size_t>(size)), {});
+      EXPECT_FALSE(count(whole, {{0, next}}));
+      size = next;
+    }
+    const Round whole({{0, before}}, std::vector<WorkerId>(static_cast<size_t>(before)), {});
+    EXPECT_TRUE(count(whole, {{0, before}, {1, 1}}));
+  }
+}
+
+// ---- notices
+
+TEST(NoticeScheduleTest, NoticesKeepTheirDistanceAndTheirTimestampsRise) {
+  for (int round = 0; round < kRounds; ++round) {
+    PartDice dice(round);
+    const Duration interval = milliseconds(100 + dice.Below(1500));
+    NoticeSchedule notices(interval, TimePoint{}, dice.Below(2) * 1'700'000'000);
+    TimePoint now{};
+    bool is_running = false;
+    std::optional<TimePoint> earliest;
+    int64_t last = 0;
+    for (int step = 0; step < kSteps; ++step) {
+      now += milliseconds(dice.Below(400));
+      switch (dice.Below(8)) {
+        case 0:
+          notices.Start(now);
+          if (!std::exchange(is_running, true)) earliest = now;
+          break;
+        case 1:
+          notices.Stop();
+          is_running = false;
+          break;
+        case 2:
+          notices.Hurry(now);
+          earliest = now;
+          break;
+        default: {
+          const bool is_due = notices.Take(now);
+          EXPECT_EQ(is_due, is_running && now >= *earliest);
+          if (!is_due) break;
+          earliest = now + interval;
+          const int64_t timestamp = notices.Timestamp(now);
+          EXPECT_GT(timestamp, last);
+          last = timestamp;
+        }
+      }
+      EXPECT_EQ(notices.next().has_value(), is_running);
+    }
+  }
+}
+
+// ---- the target
+
+TEST(HostTargetTest, ItsPlanCouldStartNowAndNoHostIsReleasedThatIsWantedOrHasWorkers) {
+  int released = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    PartDice dice(round);
+    std::optional<CooldownRange> cooldown;
+    if (dice.OneIn(2)) cooldown.emplace();
+    HostRegistry hosts(cooldown, static_cast<uint64_t>(round));
+    WorkerRoster roster({});
+    HostTarget target;
+    HostPlan present;
+    TimePoint now{};
+    for (int step = 0; step < kSteps; ++step) {
+      now += milliseconds(dice.Below(400));
+      const int host = dice.Below(4);
+      switch (dice.Below(6)) {
+        case 0: {
+          std::vector<HostSlots> listed;
+          for (int i = 0; i < 4; ++i) {
+            const std::string name(1, static_cast<char>('a' + i));
+            if (!dice.OneIn(3)) listed.push_back({name, 1 + dice.Below(3)});
+          }
+          hosts.Update(listed, now);
+          break;
+        }
+        case 1:
+          hosts.MarkReady(host, 0);
+          break;
+        case 2:
+          if (hosts.IsKnown(host) && dice.OneIn(3)) hosts.Blacklist(host, now);
+          break;
+        case 3:
+          if (dice.OneIn(3)) hosts.MarkLeaving(host);
+          break;
+        case 4:
+          for (const WorkerId worker : roster.LivingOn(host)) roster.MarkLost(worker, now);
+          break;
+        case 5:
+          if (target.size() == 0 || roster.counts().living > 0) break;
+          if (!Holds(target.plan(), hosts)) break;
+          present = target.plan();
+          for (const RankInfo& place : RanksOf(present, hosts)) {
+            roster.Add(place, 1, Role::kMember, now);
+          }
+          break;
+      }
+      hosts.Expire(now);
+      target.MarkChanged();
+      const HostTarget::Moves moves = target.Renew(hosts, roster, present, 5, now + seconds(9));
+      EXPECT_TRUE(Holds(target.plan(), hosts));
+      EXPECT_LE(target.size(), 5);
+      EXPECT_TRUE(target.HasInSight(target.size(), hosts));
+      for (const int one : moves.connect) {
+        EXPECT_TRUE(hosts.host(one).is_available());
+        EXPECT_EQ(hosts.host(one).agent, HostRegistry::Agent::kConnecting);
+      }
+      for (const int one : moves.release) {
+        EXPECT_FALSE(hosts.host(one).is_available());
+        EXPECT_EQ(roster.CountLivingOn(one), 0);
+      }
+      released += static_cast<int>(moves.release.size());
+      EXPECT_FALSE(target.is_changed());
+      const HostPlan plan = target.plan();
+      const HostTarget::Moves again = target.Renew(hosts, roster, present, 5, now + seconds(9));
+      EXPECT_TRUE(again.connect.empty() && again.release.empty());
+      EXPECT_EQ(target.plan(), plan);
+    }
+  }
+  EXPECT_GT(released, kRounds);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "launcher/driver/elastic_mode.h"
 #include "tests/fakes/effect_text.h"
 #include "tests/fakes/elastic_random_job.h"
 #include "tests/fakes/fault_catalogue.h"
@@ -253,25 +254,25 @@ TEST(ElasticRecordTest, AJobRunsTheSameFromItsRecording) {
     const std::vector<std::string> lines = RecordingOf(*sim, seed);
     RecordDecoder decoder("job.record");
     const RecordHeader header = decoder.Header(lines[0]).value();
-    ElasticDriver driver(header.policy, header.jitter_seed, TimePoint{});
+    const auto driver = MakeElasticDriver(header.policy, header.jitter_seed, TimePoint{});
     std::vector<ElasticEffect> effects;
     for (size_t i = 1; i < lines.size(); ++i) {
       const RecordLine line = decoder.Next(lines[i]).value();
       if (const auto* fact = std::get_if<RecordedEvent>(&line)) {
-        for (auto& effect : driver.Handle(fact->event, TimePoint{} + fact->at)) {
+        for (auto& effect : driver->Handle(fact->event, TimePoint{} + fact->at)) {
           effects.push_back(std::move(effect));
         }
       } else {
         const Verdict& verdict = std::get<effect::Finish>(effects.back()).verdict;
         EXPECT_EQ(std::get<RecordedEnd>(line),
-                  EndOf(verdict, driver.Snapshot(), std::get<RecordedEnd>(line).at));
+                  EndOf(verdict, driver->Snapshot(), std::get<RecordedEnd>(line).at));
       }
     }
     ASSERT_EQ(effects.size(), sim->effects().size());
     for (size_t i = 0; i < effects.size(); ++i) {
       ASSERT_EQ(EffectText(effects[i]), EffectText(sim->effects()[i]));
     }
-    ASSERT_EQ(driver.state(), sim->driver().state());
+    ASSERT_EQ(driver->state(), sim->driver().state());
     const Result<ReplayResult> replayed = Replayed(lines);
     ASSERT_TRUE(replayed.ok()) << replayed.status().ToString();
     EXPECT_TRUE(replayed->is_well());

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/fd.h"
+#include "launcher/driver/elastic_mode.h"
 #include "launcher/driver/elastic_replay.h"
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/loop_runner.h"
@@ -60,7 +61,7 @@ TEST_F(RecordWriterTest, WhatTheDriverIsToldIsInTheFileAtOnce) {
 
 TEST_F(RecordWriterTest, TheFileIsARecordingThatReplays) {
   auto writer = RecordWriter::Open(*loop_, Options(temp_ / "r")).value();
-  ElasticDriver driver(ElasticPolicy{.np = 2}, 5, At(0));
+  const auto driver = MakeElasticDriver(ElasticPolicy{.np = 2}, 5, At(0));
   std::vector<ElasticEffect> last;
   int64_t second = 0;
   for (const ElasticEvent& event :
@@ -68,9 +69,9 @@ TEST_F(RecordWriterTest, TheFileIsARecordingThatReplays) {
                                  event::ProcessExited{0, {}}, event::ProcessExited{1, {}},
                                  event::GenerationStopped{1, 0, 0, 0}}) {
     writer->OnEvent(event, At(++second));
-    last = driver.Handle(event, At(second));
+    last = driver->Handle(event, At(second));
   }
-  writer->OnEnd(std::get<effect::Finish>(last.back()).verdict, driver.Snapshot(), At(second));
+  writer->OnEnd(std::get<effect::Finish>(last.back()).verdict, driver->Snapshot(), At(second));
   writer->OnEvent(event::Tick{}, At(99));
   writer.reset();
   ElasticReplay replay("r");
