@@ -92,7 +92,7 @@ class Recording {
   std::string bytes_;
 };
 
-class RayJobServe {
+class RayJobServe final : private ControlLink::Owner {
  public:
   RayJobServe(Loop& loop, LaunchPlan plan, ServeOptions options)
       : loop_(loop),
@@ -126,19 +126,8 @@ class RayJobServe {
   }
 
   Status Connect() {
-    ControlLink::Handlers handlers;
-    handlers.on_request = [this](ControlRequest request) {
-      std::visit([this](const auto& one) { On(one); }, request);
-    };
-    handlers.on_piece = [this](ByteView piece, uint64_t /*left*/) {
-      if (is_recording_ && too_large_.ok()) recording_.Piece(piece);
-    };
-    handlers.on_gone = [this](const Status& why) { OnGone(why); };
-    handlers.on_room = [this] {
-      if (client_ != nullptr) client_->SetBusy(false);
-    };
-    HVDRAY_ASSIGN_OR_RETURN(link_, ControlLink::Open(loop_, std::move(options_.socket),
-                                                     options_.grace, std::move(handlers)));
+    HVDRAY_ASSIGN_OR_RETURN(
+        link_, ControlLink::Open(loop_, std::move(options_.socket), options_.grace, *this));
     return {};
   }
 
@@ -193,7 +182,16 @@ class RayJobServe {
 
   // ---- the client
 
-  void OnGone(const Status& why) {
+  void OnRequest(ControlRequest request) override {
+    std::visit([this](const auto& one) { On(one); }, request);
+  }
+  void OnPiece(ByteView piece, uint64_t /*left*/) override {
+    if (is_recording_ && too_large_.ok()) recording_.Piece(piece);
+  }
+  void OnRoom() override {
+    if (client_ != nullptr) client_->SetBusy(false);
+  }
+  void OnGone(const Status& why) override {
     if (!why.ok()) Log(LogLevel::kError, "serve", "{}", why.message());
     is_gone_ = true;
     if (is_recording_) return loop_.Stop();

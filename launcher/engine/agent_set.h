@@ -19,15 +19,19 @@ namespace hvdray {
 /// Agents exit at once after Bye; this limits the wait for one that does not.
 inline constexpr Duration kAgentsCloseLimit = std::chrono::seconds(5);
 
-/// Where the answers to agents go; AgentSet, or a test. Agents are identified by their numbers.
+/// The ways to agents; AgentSet, or a test. Agents are identified by their numbers.
 class AgentLinks {
  public:
   /// Queues the message; drops it when the agent is lost or not ready.
   virtual void Send(int host, wire::Message message) = 0;
   /// As wire::Link::HasControlRoom(); also true where Send() drops messages.
   virtual bool HasControlRoom(int host) const = 0;
+  /// As wire::Link::HasOutputRoom(); also true where Send() drops messages.
+  virtual bool HasOutputRoom(int host) const = 0;
   /// The agent accepts deflated values in KvReply.
   virtual bool TakesDeflated(int host) const = 0;
+  /// It takes wire::MapObject. False until it has found our memory.
+  virtual bool SharesMemory(int host) const = 0;
 
  protected:
   ~AgentLinks() = default;
@@ -86,11 +90,9 @@ class AgentSet final : public AgentLinks {
   void SendAll(const wire::Message& message);
   bool IsReady(int host) const;
   bool HasControlRoom(int host) const override;
-  /// As wire::Link::HasOutputRoom(); also true where Send() drops messages.
-  bool HasOutputRoom(int host) const;
+  bool HasOutputRoom(int host) const override;
   bool TakesDeflated(int host) const override;
-  /// It takes wire::MapObject. False until it has found our memory.
-  bool SharesMemory(int host) const;
+  bool SharesMemory(int host) const override;
   /// The agent's build as its Hello has it; empty before it is ready.
   const std::string& BuildOf(int host) const;
   /// The host violated the protocol: sends its agent a Bye with `why`, then counts it as lost.

@@ -41,21 +41,21 @@ Result<ucred> PeerOf(int socket) {
 
 }  // namespace
 
-ControlLink::ControlLink(Loop& loop, Duration grace, Handlers handlers)
+ControlLink::ControlLink(Loop& loop, Duration grace, Owner& owner)
     : loop_(loop),
       grace_(grace),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       reader_({[this](std::string_view type, const Json& head, uint64_t blob) {
                  return OnMessage(type, head, blob);
                },
                [this](ByteView piece, uint64_t left) { return OnBlob(piece, left); }}) {}
 
 Result<std::unique_ptr<ControlLink>> ControlLink::Open(Loop& loop, UniqueFd socket, Duration grace,
-                                                       Handlers handlers) {
+                                                       Owner& owner) {
   HVDRAY_ASSIGN_OR_RETURN(const ucred peer, PeerOf(socket.get()));
   // Workers must not inherit it.
   if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0) return ErrnoStatus("fcntl", errno);
-  std::unique_ptr<ControlLink> link(new ControlLink(loop, grace, std::move(handlers)));
+  std::unique_ptr<ControlLink> link(new ControlLink(loop, grace, owner));
   link->Begin(std::move(socket),
               peer.pid == ::getpid() ? std::nullopt : std::optional<int>(peer.pid));
   return link;
@@ -84,7 +84,7 @@ void ControlLink::OnData(ByteView bytes) {
   if (status.ok() && descriptors_.size() > kMostDescriptors) {
     status = {ErrorCode::kProtocolError, "unexpected descriptors"};
   }
-  if (!status.ok()) End(std::move(status));
+  if (!status.ok()) End(status);
 }
 
 void ControlLink::OnClosed(Status /*why*/) { End({}); }
@@ -104,9 +104,9 @@ Status ControlLink::OnMessage(std::string_view type, const Json& head, uint64_t 
 }
 
 Status ControlLink::OnBlob(ByteView piece, uint64_t left) {
-  if (is_closed_ || !handlers_.on_gone) return {};
+  if (is_closed_ || is_gone_) return {};
   if (!pending_) {
-    handlers_.on_piece(piece, left);
+    owner_.OnPiece(piece, left);
     return {};
   }
   *BlobOf(*pending_) += piece;
@@ -114,7 +114,7 @@ Status ControlLink::OnBlob(ByteView piece, uint64_t left) {
 }
 
 Status ControlLink::Take(ControlRequest request) {
-  if (is_closed_ || !handlers_.on_gone) return {};  // what follows a bye
+  if (is_closed_ || is_gone_) return {};  // what follows a bye
   if (const auto* hello = std::get_if<control::Hello>(&request)) {
     if (is_greeted_) return {ErrorCode::kProtocolError, "a second \"hello\""};
     if (hello->protocol != kControlProtocol) {
@@ -134,7 +134,7 @@ Status ControlLink::Take(ControlRequest request) {
   } else if (std::holds_alternative<control::Bye>(request)) {
     End({});
   } else {
-    handlers_.on_request(std::move(request));
+    owner_.OnRequest(std::move(request));
   }
   return {};
 }
@@ -147,7 +147,7 @@ void ControlLink::Send(const Json& head) {
 
 void ControlLink::SendData(Json head, ByteView blob) {
   // A client that has gone takes what there is room for.
-  if (is_closed_ || (is_gone() && !IsTaking())) return;
+  if (is_closed_ || (is_gone_ && !IsTaking())) return;
   if (!blob.empty()) head["blob"] = blob.size();
   std::string message = MessageLine(head);
   message += blob;
@@ -160,16 +160,16 @@ bool ControlLink::IsTaking() const {
   return window_ > 0 && stream_->QueuedBytes() < kFullQueueBytes;
 }
 
-bool ControlLink::HasRoom() const { return is_closed_ || is_gone() || IsTaking(); }
+bool ControlLink::HasRoom() const { return is_closed_ || is_gone_ || IsTaking(); }
 
 void ControlLink::TellRoom() {
-  if (HasRoom() && std::exchange(was_full_, false)) handlers_.on_room();
+  if (HasRoom() && std::exchange(was_full_, false)) owner_.OnRoom();
 }
 
 void ControlLink::SetReading(bool is_reading) {
   stream_->SetReading(is_reading);
   hang_up_watch_.Cancel();
-  if (is_reading || is_gone()) return;
+  if (is_reading || is_gone_) return;
   hang_up_watch_ = loop_.OnFd(hang_up_.get(), FdEvent::kHangUp, [this] { End({}); });
 }
 
@@ -180,15 +180,13 @@ void ControlLink::Close(int exit_code) {
   hang_up_watch_.Cancel();
 }
 
-void ControlLink::End(Status why) {
+void ControlLink::End(const Status& why) {
   if (is_closed_) return;
   // The client is there, but what it says makes no sense.
   if (!why.ok()) Send(RefusedMessage(nullptr, why));
   peer_watch_.Cancel();
   hang_up_watch_.Cancel();
-  if (std::function<void(Status)> on_gone = std::exchange(handlers_.on_gone, nullptr)) {
-    on_gone(std::move(why));
-  }
+  if (!std::exchange(is_gone_, true)) owner_.OnGone(why);
 }
 
 ControlListener::ControlListener(Loop& loop, std::string path, UniqueFd fd,

@@ -23,23 +23,28 @@ namespace hvdray {
 /// Bytes of `data` messages that the client may be behind.
 inline constexpr int64_t kControlWindowBytes = int64_t{64} << 20;
 
-/// One client. Threads: the loop's. Handlers may not destroy it.
+/// One client. Threads: the loop's.
 class ControlLink final : private ByteStream::Owner {
  public:
-  struct Handlers {
+  /// Called from the loop; may not destroy the link.
+  class Owner {
+   public:
     /// In order; the first one is Hello. Credit is not among them.
-    std::function<void(ControlRequest)> on_request;
-    /// The bytes of a Put, which on_request has got already.
-    std::function<void(ByteView piece, uint64_t left)> on_piece;
+    virtual void OnRequest(ControlRequest request) = 0;
+    /// The bytes of a Put, which OnRequest() has got already.
+    virtual void OnPiece(ByteView piece, uint64_t left) = 0;
     /// Once, last: ok after `bye`, its end of file, or its death. Else kProtocolError.
-    std::function<void(Status why)> on_gone;
+    virtual void OnGone(const Status& why) = 0;
     /// HasRoom() is true again.
-    std::function<void()> on_room;
+    virtual void OnRoom() = 0;
+
+   protected:
+    ~Owner() = default;
   };
   /// `socket`: connected; `grace`: see ReadControlRequest(). Errors: kUsage if it is no stream
-  /// socket, or its peer is of another user.
+  /// socket, or its peer is of another user. `owner` outlives the link.
   static Result<std::unique_ptr<ControlLink>> Open(Loop& loop, UniqueFd socket, Duration grace,
-                                                   Handlers handlers);
+                                                   Owner& owner);
 
   void Send(const Json& head);
   /// A message `data` with its blob: counts against the window.
@@ -57,7 +62,7 @@ class ControlLink final : private ByteStream::Owner {
   bool IsFlushed() const { return stream_->QueuedBytes() == 0; }
 
  private:
-  ControlLink(Loop& loop, Duration grace, Handlers handlers);
+  ControlLink(Loop& loop, Duration grace, Owner& owner);
   void Begin(UniqueFd socket, std::optional<int> peer);
   void OnData(ByteView bytes) override;
   void OnDrained() override { TellRoom(); }
@@ -65,14 +70,13 @@ class ControlLink final : private ByteStream::Owner {
   Status OnMessage(std::string_view type, const Json& head, uint64_t blob);
   Status OnBlob(ByteView piece, uint64_t left);
   Status Take(ControlRequest request);
-  void End(Status why);
+  void End(const Status& why);
   void TellRoom();
   bool IsTaking() const;
-  bool is_gone() const { return handlers_.on_gone == nullptr; }
 
   Loop& loop_;
   const Duration grace_;
-  Handlers handlers_;
+  Owner& owner_;
   MessageReader reader_;
   std::unique_ptr<ByteStream> stream_;
   std::optional<ControlRequest> pending_;  // its blob still comes
@@ -80,6 +84,7 @@ class ControlLink final : private ByteStream::Owner {
   int64_t window_ = kControlWindowBytes;
   bool is_greeted_ = false;
   bool is_closed_ = false;
+  bool is_gone_ = false;  // as the owner knows
   bool was_full_ = false;
   UniqueFd peer_;  // a pidfd
   Watch peer_watch_;

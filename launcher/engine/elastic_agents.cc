@@ -35,23 +35,7 @@ ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& rea
       owner_(owner),
       agents_(loop, transport, {}, plan.build, ElasticWelcome(plan), *this),
       nics_(*plan.spec.network_interfaces, /*is_fixed=*/false),
-      objects_(ObjectFeed::Hosts::kElastic,
-               {.send =
-                    [this](int agent, const wire::ObjectPiece& piece) {
-                      agents_.Send(agent, {0, piece});
-                    },
-                .map =
-                    [this](int agent, int64_t object, int descriptor) {
-                      if (!agents_.SharesMemory(agent)) return false;
-                      agents_.Send(agent, {0, wire::MapObject{object, descriptor}});
-                      return true;
-                    },
-                .drop =
-                    [this](int agent, int64_t object) {
-                      agents_.Send(agent, {0, wire::DropObject{object}});
-                    },
-                .has_room = [this](int agent) { return agents_.HasOutputRoom(agent); },
-                .on_caught_up = [this](int agent) { BeReady(hosts_.HostOf(agent)); }}) {}
+      objects_(ObjectFeed::Hosts::kElastic, agents_) {}
 
 void ElasticAgents::OnNoise(int agent, ByteView line) {
   const int host = hosts_.HostOf(agent);
@@ -94,7 +78,7 @@ void ElasticAgents::CopyObjects(int host) {
 }
 
 void ElasticAgents::OnOutputRoom(int agent) {
-  objects_.OnRoom(agent);
+  if (objects_.OnRoom(agent)) BeReady(hosts_.HostOf(agent));
   owner_.OnOutputRoom();
 }
 

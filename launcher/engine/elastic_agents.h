@@ -77,16 +77,9 @@ class ElasticAgents final : private AgentSet::Owner {
   /// Drops the message if the host has no agent.
   void SendTo(int host, wire::Message message);
 
-  /// Bytes that every host gets before its first worker, and present ones now: those that were
-  /// ready, in order with what is sent to them.
-  void PutObject(const wire::ObjectPiece& piece) { objects_.Add(piece); }
-  /// False: its pieces follow, for hosts that don't share our memory.
-  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
-    return objects_.AddMemory(object, memory);
-  }
-  void DropObject(int64_t object) { objects_.Drop(object); }
-  bool HasObjectRoom() const { return objects_.HasRoom(); }
-
+  /// Every host gets all of them before its first worker, and present ones what comes now, in order
+  /// with what else is sent to them.
+  ObjectFeed& objects() { return objects_; }
   AgentSet& agents() { return agents_; }
   HostTable& hosts() { return hosts_; }
   ElasticNics& nics() { return nics_; }

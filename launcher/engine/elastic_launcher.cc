@@ -48,11 +48,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   Status Open(std::optional<ServeOptions> serve) override {
     HVDRAY_RETURN_IF_ERROR(OpenClient(std::move(serve)));
     if (client_->is_one_gang()) MakeJob(policy_);
-    JobConsole::Handlers handlers = HandlersFeeding(*this);
-    handlers.on_forward_signal = [this](int signo) {
-      agents().SendAll({newest_, wire::Signal{-1, signo}});
-    };
-    HVDRAY_RETURN_IF_ERROR(OpenConsole(std::move(handlers)));
+    HVDRAY_RETURN_IF_ERROR(OpenConsole());
     if (!job_) return {};
     HVDRAY_RETURN_IF_ERROR(OpenRecord(*job_));
     return StartSource();
@@ -63,11 +59,6 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     for (int i = 0; i < hosts.size(); ++i) {
       if (hosts.At(i).slots.host == host) Feed(event::HostLeaving{i, in});
     }
-  }
-  void Feed(ElasticEvent fact) {
-    EndServingOn(fact);
-    if (is_running()) return job_->loop.Feed(std::move(fact));
-    observers_.OnEvent(fact, loop_.Now());  // before the client's first job, or between two
   }
 
  private:
@@ -84,16 +75,16 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     const std::unique_ptr<ElasticDriver> driver;
     DriverLoop<ElasticLauncher, ElasticDriver, ElasticEvent, ElasticEffect> loop;
   };
+  void Feed(ElasticEvent fact) {
+    if (is_running()) return job_->loop.Feed(std::move(fact));
+    observers_.OnEvent(fact, loop_.Now());  // before the client's first job, or between two
+  }
   bool is_running() const { return job_ && !has_ended_; }
   bool HasGang() const override { return is_running(); }
-  void PutObject(const wire::ObjectPiece& piece) override { agents_.PutObject(piece); }
-  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) override {
-    return agents_.MapObject(object, memory);
-  }
-  void DropFromHosts(int64_t object) override { agents_.DropObject(object); }
-  bool HasObjectRoom() override { return agents_.HasObjectRoom(); }
   AgentSet& agents() override { return agents_.agents(); }
   KvBridge& kv() override { return kv_; }
+  ObjectFeed& objects() override { return agents_.objects(); }
+  bool HasObjectRoom() override { return agents_.objects().HasRoom(); }
 
   void Start() override {
     if (job_) job_->loop.Start();
@@ -110,7 +101,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
 
   Status OpenRecord(const Job& job) {
     return observers_.OpenRecord(plan_, job.policy, job.jitter_seed, job.began, [this](Status why) {
-      Feed(event::OutputDamaged{std::move(why)});
+      FeedUserEvent(event::OutputDamaged{std::move(why)});
     });
   }
 
@@ -210,7 +201,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     has_ended_ = true;
     serve_end_.OnGangEnded(verdict_);
     const JobReport report = MakeReport();
-    channels_.Clear();
+    workers_->ClearChannels();
     agents_.Keep();
     client_->OnStopped(report);
     if (serve_end_.is_asked()) FinishServing();
@@ -227,6 +218,12 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   void FeedError(int worker, LastError error, std::optional<Duration> age) override {
     Feed(event::ProcessErred{static_cast<WorkerId>(worker), std::move(error), age});
   }
+
+  void FeedUserEvent(UserEvent event) override {
+    std::visit([this](auto&& one) { Feed(std::forward<decltype(one)>(one)); }, std::move(event));
+  }
+
+  void OnForwardSignal(int signo) override { agents().SendAll({newest_, wire::Signal{-1, signo}}); }
 
   void RecordReport(int worker, uint32_t number, const Json& metrics) override {
     observers_.OnReport(static_cast<WorkerId>(worker), number, metrics);
@@ -265,7 +262,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
 
   void OnLeft(int agent) override {
     for (auto it = living_.begin(); it != living_.end();) {
-      if (guard_.AgentOf(it->first) == agent) {
+      if (workers_->guard().AgentOf(it->first) == agent) {
         kv_.Forget(it->second.host, it->second.local_rank);
         it = living_.erase(it);
       } else {
@@ -319,7 +316,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     for (auto& [host, message] : messages) {
       JobHost& entry = agents_.hosts().At(host);
       for (const wire::WorkerSlot& slot : message.workers) {
-        guard_.Admit(slot.worker, entry.agent, start.generation);
+        workers_->guard().Admit(slot.worker, entry.agent, start.generation);
       }
       entry.has_workers = true;
       agents_.SendTo(host, {published_, wire::KvReset{}});
@@ -332,7 +329,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
       kv_.Admit(worker.place.host, worker.place.local_rank);
       console_->output().StartWorker(number, worker.place.rank, worker.place.host);
       // A later generation gets no stdin, since the stream is half read.
-      if (is_first && *plan_.spec.stdin_rank == worker.place.rank) StartStdin(number);
+      if (is_first && *plan_.spec.stdin_rank == worker.place.rank) workers_->StartStdin(number);
       client_->OnWorker(number, worker.place);
       if (is_whole) client_->OnMember(number);
     }
@@ -347,7 +344,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     std::map<int, wire::StopWorkers> by_agent;
     for (const WorkerId worker : stop.workers) {
       TellEnd(static_cast<int>(worker), stop.grace);
-      wire::StopWorkers& order = by_agent[guard_.AgentOf(static_cast<int>(worker))];
+      wire::StopWorkers& order = by_agent[workers_->guard().AgentOf(static_cast<int>(worker))];
       order.grace_ms = Milliseconds(stop.grace);
       order.workers.push_back(static_cast<int32_t>(worker));
     }
@@ -369,8 +366,8 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   }
 
   void SendNotice(WorkerId worker, int64_t timestamp, UpdateCode code) {
-    SendToWorker(static_cast<int>(worker),
-                 wire::Notify{static_cast<int32_t>(worker), timestamp, static_cast<uint8_t>(code)});
+    workers_->Send(static_cast<int>(worker), wire::Notify{static_cast<int32_t>(worker), timestamp,
+                                                          static_cast<uint8_t>(code)});
   }
 
   void Apply(const effect::MembershipChanged& /*change*/) {}  // observers_ have it
@@ -393,7 +390,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     job_->loop.Finish();
     observers_.OnEnd(verdict_, job_->driver->Snapshot());
     if (client_->is_one_gang()) source_.Stop();
-    DropStdin();
+    workers_->DropStdin();
     loop_.Post([this] { agents_.EndReleases(); });
   }
 
@@ -405,7 +402,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
 
   void SetNewest(Generation generation) {
     newest_ = std::max(newest_, generation);
-    guard_.SetNewest(newest_);
+    workers_->guard().SetNewest(newest_);
     console_->SetGeneration(newest_);
   }
 
@@ -425,8 +422,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
   void OnExited(const wire::WorkerExited& exited) {
     const WorkerRecord& record = RecordOf(exited.rank);
     Log(LogLevel::kInfo, "launcher", "{} {}", Name(record), Describe(exited.status));
-    StopStdinOf(exited.rank);
-    channels_.Drop(exited.rank);
+    workers_->OnExited(exited.rank);
     const auto living = living_.find(exited.rank);
     if (living != living_.end()) {
       kv_.Forget(living->second.host, living->second.local_rank);

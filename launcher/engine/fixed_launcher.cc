@@ -44,7 +44,7 @@ class FixedLauncher final : public JobLauncher,
         agents_(loop, transport, Names(plan_.hosts), plan_.build, ToWelcome(plan_), *this),
         kv_(agents_),
         start_(loop, trace, plan_, hosts_, *this),
-        objects_(ObjectFeed::Hosts::kFixed, MakeObjectHandlers()) {
+        objects_(ObjectFeed::Hosts::kFixed, agents_) {
     for (size_t i = 0; i < plan_.hosts.size(); ++i) {
       const auto host = static_cast<int>(i);
       hosts_.Connect(host, plan_.hosts[i], host);
@@ -60,14 +60,10 @@ class FixedLauncher final : public JobLauncher,
       gang_ = std::make_unique<Gang>(*this, ToGangPolicy(plan_.spec, plan_.place), plan_.ranks,
                                      plan_.place.start_clock.value_or(plan_.began));
     }
-    JobConsole::Handlers handlers = HandlersFeeding(*this);
-    handlers.on_forward_signal = [this](int signo) {
-      const wire::Signal signal = {-1, signo};
-      if (progress_.workers_started > 0) return agents_.SendAll({generation_, signal});
-      console_->Say("no worker yet to receive the signal");
-    };
-    return OpenConsole(std::move(handlers));
+    return OpenConsole();
   }
+
+  void HostLeaves(const std::string& /*host*/, Duration /*in*/) override {}
 
  private:
   /// One gang, and the way to its driver.
@@ -81,18 +77,14 @@ class FixedLauncher final : public JobLauncher,
     DriverLoop<FixedLauncher, GangDriver, Event, Effect> loop;
   };
 
- public:
   void Feed(Event fact) {
-    EndServingOn(fact);
     if (gang_) return gang_->loop.Feed(std::move(fact));
     OnFact(fact, loop_.Now());  // between two gangs
   }
 
-  void HostLeaves(const std::string& /*host*/, Duration /*in*/) override {}
-
- private:
   AgentSet& agents() override { return agents_; }
   KvBridge& kv() override { return kv_; }
+  ObjectFeed& objects() override { return objects_; }
 
   void Start() override {
     Log(LogLevel::kInfo, "launcher", "starting agents on {}", CompressHostList(Names(plan_.hosts)));
@@ -137,6 +129,16 @@ class FixedLauncher final : public JobLauncher,
     Feed(event::WorkerErred{generation_, rank, std::move(error), age});
   }
 
+  void FeedUserEvent(UserEvent event) override {
+    std::visit([this](auto&& one) { Feed(std::forward<decltype(one)>(one)); }, std::move(event));
+  }
+
+  void OnForwardSignal(int signo) override {
+    if (progress_.workers_started > 0)
+      return agents_.SendAll({generation_, wire::Signal{-1, signo}});
+    console_->Say("no worker yet to receive the signal");
+  }
+
   void RecordReport(int rank, uint32_t number, const Json& metrics) override {
     observers_.OnReport(generation_, rank, number, metrics);
   }
@@ -167,29 +169,6 @@ class FixedLauncher final : public JobLauncher,
     }
     return objects_.HasRoom();
   }
-
-  ObjectFeed::Handlers MakeObjectHandlers() {
-    ObjectFeed::Handlers handlers;
-    handlers.send = [this](int host, const wire::ObjectPiece& piece) {
-      agents_.Send(host, {client_->gone_clients(), piece});
-    };
-    handlers.map = [this](int host, int64_t object, int descriptor) {
-      if (!agents_.SharesMemory(host)) return false;
-      agents_.Send(host, {client_->gone_clients(), wire::MapObject{object, descriptor}});
-      return true;
-    };
-    handlers.drop = [this](int host, int64_t object) {
-      agents_.Send(host, {0, wire::DropObject{object}});
-    };
-    handlers.has_room = [this](int host) { return agents_.HasOutputRoom(host); };
-    return handlers;
-  }
-
-  void PutObject(const wire::ObjectPiece& piece) override { objects_.Add(piece); }
-  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) override {
-    return objects_.AddMemory(object, memory);
-  }
-  void DropFromHosts(int64_t object) override { objects_.Drop(object); }
 
   bool IsAwaited(int host) const { return !agents_.IsReady(host) && !lost_.contains(host); }
 
@@ -324,7 +303,7 @@ class FixedLauncher final : public JobLauncher,
     gang_->loop.Finish();
     start_.Drop();
     const JobReport report = MakeReport();
-    channels_.Clear();
+    workers_->ClearChannels();
     serve_end_.OnGangEnded(finish.verdict);
     // We are in its own loop, which goes on for a moment.
     std::shared_ptr<Gang> ended = std::move(gang_);
@@ -346,12 +325,12 @@ class FixedLauncher final : public JobLauncher,
   void Apply(const effect::StartGeneration& start) {
     generation_ = start.generation;
     errors_.Clear();
-    channels_.Clear();
+    workers_->ClearChannels();
     console_->SetGeneration(generation_);
     progress_.workers_started = 0;
     NoteEarlierFailure();
     for (const RankInfo& rank : start.ranks) {
-      guard_.Admit(rank.rank, rank.host_index, start.generation);
+      workers_->guard().Admit(rank.rank, rank.host_index, start.generation);
     }
     console_->output().StartGeneration(start.ranks);
     started_ = start;
@@ -385,7 +364,7 @@ class FixedLauncher final : public JobLauncher,
     TellWorkers();
     // A later generation gets no stdin, since the stream is half read.
     const auto& reader = *plan_.spec.stdin_rank;
-    reader&& generation_ == 1 ? StartStdin(*reader) : DropStdin();
+    reader&& generation_ == 1 ? workers_->StartStdin(*reader) : workers_->DropStdin();
   }
 
   void TellWorkers() {
@@ -445,12 +424,11 @@ class FixedLauncher final : public JobLauncher,
       Feed(event::WorkerStarted{generation, started->rank, started->pid});
       if (generation == generation_) client_->OnWorkerStarted(started->rank, started->pid);
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
-      StopStdinOf(exited->rank);
       Log(LogLevel::kInfo, "launcher", "rank {} {}", exited->rank, Describe(exited->status));
       if (generation == generation_ && !exited->status.is_success()) {
         errors_.OnFailed(console_->output(), *exited, OtherRanks());
       }
-      if (generation == generation_) channels_.Drop(exited->rank);
+      if (generation == generation_) workers_->OnExited(exited->rank);
       Feed(event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
     } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
       hosts_.At(host).relay = stopped->relay;

@@ -26,24 +26,44 @@ namespace hvdray {
 /// gang of fixed size by rank, in an elastic job by a number of their own. Threads: the loop's.
 class JobClient {
  public:
-  /// What a launcher does for its client.
-  class Owner {
+  /// The workers, as the client reaches them.
+  class Workers {
    public:
-    /// Errors: why there can be none; it is refused.
-    virtual Status StartGang(const control::Start& start) = 0;
-    virtual void StopGang(Duration grace, bool is_sigint_first) = 0;
-    virtual void SignalWorker(int worker, int signo) = 0;
-    virtual void WriteTo(int worker, std::shared_ptr<const std::string> bytes) = 0;
-    virtual void GiveTo(int worker, int64_t object) = 0;
+    virtual void Signal(int worker, int signo) = 0;
+    virtual void Write(int worker, std::shared_ptr<const std::string> bytes) = 0;
+    virtual void Give(int worker, int64_t object) = 0;
+    /// Once workers have read what names it.
+    virtual void DropObject(int64_t object) = 0;
+    /// Bytes written that workers have not taken yet.
+    virtual size_t QueuedBytes() const = 0;
+    /// The client takes data again.
+    virtual void OnClientRoom() = 0;
+
+   protected:
+    ~Workers() = default;
+  };
+
+  /// The hosts, as an object reaches them.
+  class ObjectSink {
+   public:
     /// To all hosts, in order.
     virtual void PutObject(const wire::ObjectPiece& piece) = 0;
     /// All of an object; hosts that share this machine's memory map it. False: others need its
     /// pieces, too, which PutObject() then gives to them alone.
     virtual bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) = 0;
-    /// Once workers have read what names it.
-    virtual void DropObject(int64_t object) = 0;
     /// All hosts take pieces now: they are ready, and their links are not full.
     virtual bool HasObjectRoom() = 0;
+
+   protected:
+    ~ObjectSink() = default;
+  };
+
+  /// What a launcher does for its client.
+  class Owner : public ObjectSink {
+   public:
+    /// Errors: why there can be none; it is refused.
+    virtual Status StartGang(const control::Start& start) = 0;
+    virtual void StopGang(Duration grace, bool is_sigint_first) = 0;
     /// The hosts of an elastic job, found by the client. Errors: why they are refused.
     virtual Status TakeHosts(const control::Hosts& hosts) = 0;
     /// That worker of an elastic job is told that hosts have changed. Errors: why it can't be.
@@ -52,10 +72,6 @@ class JobClient {
     virtual Status WarmHosts(const control::Warm& warm) = 0;
     /// Calls `done` once what workers have printed until now is written; maybe at once.
     virtual void OnceWritten(std::function<void()> done) = 0;
-    /// Bytes written that workers have not taken yet.
-    virtual size_t QueuedBytes() const = 0;
-    /// The client takes data again.
-    virtual void OnClientRoom() = 0;
     /// No client is left, or will come.
     virtual void OnClientsGone() = 0;
 

@@ -36,25 +36,26 @@ std::string Listed(std::span<const std::string> names) {
 }  // namespace
 
 JobConsole::JobConsole(Loop& loop, Trace& trace, const JobSpec& spec,
-                       const Environment& environment, AgentSet& agents,
-                       JobConsole::Handlers handlers)
+                       const Environment& environment, AgentSet& agents, Owner& owner)
     : loop_(loop),
       trace_(trace),
       spec_(spec),
       environment_(environment),
       agents_(agents),
-      handlers_(std::move(handlers)) {}
+      owner_(owner) {}
 
 Result<std::unique_ptr<JobConsole>> JobConsole::Open(Loop& loop, Trace& trace, const JobSpec& spec,
                                                      const Environment& environment,
-                                                     AgentSet& agents,
-                                                     JobConsole::Handlers handlers, int record_fd) {
+                                                     AgentSet& agents, Owner& owner,
+                                                     int record_fd) {
   std::unique_ptr<JobConsole> console(
-      new JobConsole(loop, trace, spec, environment, agents, std::move(handlers)));
+      new JobConsole(loop, trace, spec, environment, agents, owner));
   JobOutputHandlers output;
-  output.on_consumed = console->handlers_.on_consumed;
-  output.on_reader_gone = console->handlers_.on_reader_gone;
-  output.on_damaged = console->handlers_.on_damaged;
+  output.on_consumed = [&owner](int worker, uint32_t bytes) { owner.OnConsumed(worker, bytes); };
+  output.on_reader_gone = [&owner] { owner.OnUserEvent(event::ReaderGone{}); };
+  output.on_damaged = [&owner](Status why) {
+    owner.OnUserEvent(event::OutputDamaged{std::move(why)});
+  };
   JobOutputOptions options = OutputOptions(spec);
   options.record_fd = record_fd;
   HVDRAY_ASSIGN_OR_RETURN(console->output_, JobOutput::Open(loop, std::move(options), output));
@@ -80,7 +81,7 @@ void JobConsole::Begin() {
   if (IsLogJson()) style_ = {};
   SignalHandlers signal_handlers;
   signal_handlers.on_stop = [this](int signo) { OnStopSignal(signo); };
-  signal_handlers.on_forward = handlers_.on_forward_signal;
+  signal_handlers.on_forward = [this](int signo) { owner_.OnForwardSignal(signo); };
   signal_handlers.on_pause = [this](const std::function<void()>& stop_now) { Pause(stop_now); };
   signal_handlers.on_resume = [this] { agents_.SendAll({generation_, wire::Heartbeat{false}}); };
   signals_.emplace(loop_, std::move(signal_handlers));
@@ -103,7 +104,7 @@ void JobConsole::OnStopSignal(int signo) {
   }
   is_sigint_first_ = !told_to_stop_at_ && IsSigintFirst(signo);
   if (!told_to_stop_at_) told_to_stop_at_ = loop_.Now();
-  handlers_.on_stop_signal(signo);
+  owner_.OnUserEvent(event::UserSignal{signo});
 }
 
 std::vector<wire::Body> JobConsole::StopOrders(Duration grace, bool wants_sigint_first) const {
@@ -139,7 +140,7 @@ void JobConsole::WatchReader() {
   const bool is_blocked = output_->IsBlocked();
   if (is_blocked == was_blocked_) return;
   was_blocked_ = is_blocked;
-  handlers_.on_output_blocked(is_blocked);
+  owner_.OnUserEvent(event::OutputBlocked{is_blocked});
 }
 
 void JobConsole::Finish(std::function<void(Status drained)> on_drained,

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/log.h"
@@ -27,25 +28,32 @@
 
 namespace hvdray {
 
+/// What the user does to a job: a stop signal, a reader that goes, files that can't be written,
+/// output that is not read.
+using UserEvent =
+    std::variant<event::UserSignal, event::ReaderGone, event::OutputDamaged, event::OutputBlocked>;
+
 /// Owns the job's output and signal handlers. Threads: the loop's.
 class JobConsole {
  public:
-  /// Called from the loop; all but on_consumed never from within a call to JobConsole.
-  struct Handlers {
-    std::function<void(int signo)> on_stop_signal;
-    std::function<void(int signo)> on_forward_signal;  ///< To pass on to the workers.
-    std::function<void()> on_reader_gone;
-    std::function<void(Status why)> on_damaged;
-    std::function<void(bool is_blocked)> on_output_blocked;
+  /// Called from the loop; all but OnConsumed() never from within a call to JobConsole.
+  class Owner {
+   public:
+    virtual void OnUserEvent(UserEvent event) = 0;
+    /// SIGUSR1 or SIGUSR2, to pass on to the workers.
+    virtual void OnForwardSignal(int signo) = 0;
     /// See JobOutputHandlers.
-    std::function<void(int worker, uint32_t bytes)> on_consumed;
+    virtual void OnConsumed(int worker, uint32_t bytes) = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  /// Opens the output. Loop, trace, spec, environment and agents outlive it. `record_fd`: see
-  /// JobOutputOptions. Errors: kFileUnwritable.
+  /// Opens the output. Loop, trace, spec, environment, agents and owner outlive it. `record_fd`:
+  /// see JobOutputOptions. Errors: kFileUnwritable.
   static Result<std::unique_ptr<JobConsole>> Open(Loop& loop, Trace& trace, const JobSpec& spec,
                                                   const Environment& environment, AgentSet& agents,
-                                                  Handlers handlers, int record_fd = -1);
+                                                  Owner& owner, int record_fd = -1);
 
   JobOutput& output() { return *output_; }
   /// Prints "hvdray: text" to the user, unless -q.
@@ -77,7 +85,7 @@ class JobConsole {
 
  private:
   JobConsole(Loop& loop, Trace& trace, const JobSpec& spec, const Environment& environment,
-             AgentSet& agents, Handlers handlers);
+             AgentSet& agents, Owner& owner);
   void Pause(const std::function<void()>& stop_now);
   void WaitFlushed(const std::function<void()>& then, TimePoint until);
   void WatchReader();
@@ -88,7 +96,7 @@ class JobConsole {
   const JobSpec& spec_;
   const Environment& environment_;
   AgentSet& agents_;
-  Handlers handlers_;
+  Owner& owner_;
   std::unique_ptr<JobOutput> output_;
   TerminalStyle style_;
   std::optional<UserSignals> signals_;  // from Begin() to Run(), like the next two
@@ -102,20 +110,6 @@ class JobConsole {
   Watch pause_timer_;
   Watch blocked_timer_;
 };
-
-/// Handlers that feed a DriverLoop, which outlives them, with what the user does; without
-/// on_forward_signal and on_consumed.
-template <typename Facts>
-JobConsole::Handlers HandlersFeeding(Facts& facts) {
-  JobConsole::Handlers handlers;
-  handlers.on_stop_signal = [&facts](int signo) { facts.Feed(event::UserSignal{signo}); };
-  handlers.on_reader_gone = [&facts] { facts.Feed(event::ReaderGone{}); };
-  handlers.on_damaged = [&facts](Status why) { facts.Feed(event::OutputDamaged{std::move(why)}); };
-  handlers.on_output_blocked = [&facts](bool is_blocked) {
-    facts.Feed(event::OutputBlocked{is_blocked});
-  };
-  return handlers;
-}
 
 // Which files a job writes, from its plan. Pure, except for the check that they can be written.
 

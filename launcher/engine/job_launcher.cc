@@ -2,8 +2,6 @@
 #include "launcher/engine/job_launcher.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -21,7 +19,6 @@ JobLauncher::JobLauncher(Loop& loop, Trace& trace, LaunchPlan plan, std::string_
       errors_([this](int worker, LastError error, std::optional<Duration> age) {
         FeedError(worker, std::move(error), age);
       }),
-      channels_(MakeChannelHandlers()),
       observers_(loop, trace),
       worker_word_(worker_word) {}
 
@@ -37,103 +34,57 @@ void JobLauncher::Say(std::string_view line) {
   console_->output().Say(NoticeLine(LogLevel::kInfo, "hvdray", line));
 }
 
-Status JobLauncher::OpenConsole(JobConsole::Handlers handlers) {
+Status JobLauncher::OpenConsole() {
   HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-  handlers.on_consumed = [this](int worker, uint32_t bytes) {
-    const uint32_t granted = guard_.OnWritten(worker, bytes);
-    if (granted == 0) return;
-    SendToWorker(worker, wire::Credit{worker, wire::StreamId::kStdout, granted});
-  };
-  const auto on_damaged = handlers.on_damaged;
-  HVDRAY_ASSIGN_OR_RETURN(console_,
-                          JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents(),
-                                           std::move(handlers), plan_.place.record_fd));
-  return observers_.OpenEvents(plan_, client_->event_sink(), on_damaged);
+  HVDRAY_ASSIGN_OR_RETURN(console_, JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment,
+                                                     agents(), *this, plan_.place.record_fd));
+  return observers_.OpenEvents(plan_, client_->event_sink(), [this](Status why) {
+    OnUserEvent(event::OutputDamaged{std::move(why)});
+  });
+}
+
+void JobLauncher::OnUserEvent(UserEvent event) {
+  if (const auto* signal = std::get_if<event::UserSignal>(&event)) {
+    EndServing(InterruptedCause(signal->signo));
+  } else if (std::holds_alternative<event::ReaderGone>(event)) {
+    EndServing(ReaderGoneCause());
+  }
+  FeedUserEvent(std::move(event));
 }
 
 // ---- workers
 
-WorkerChannels::Handlers JobLauncher::MakeChannelHandlers() {
-  WorkerChannels::Handlers handlers;
-  handlers.on_hello = [this](int worker, const Json& hello) { client_->OnHello(worker, hello); };
-  handlers.on_data = [this](int worker, const Json& data, ByteView piece, uint64_t at,
-                            uint64_t of) { client_->OnData(worker, data, piece, at, of); };
-  handlers.send = [this](int worker, wire::Stdin frame) { SendToWorker(worker, std::move(frame)); };
-  handlers.give = [this](int worker, int64_t object) {
-    SendToWorker(worker, wire::GiveObject{worker, object});
-  };
-  handlers.drop = [this](int64_t object) { DropFromHosts(object); };
-  handlers.has_room = [this] { return client_->HasRoom(); };
-  handlers.grant = [this](int worker, uint32_t bytes) {
-    guard_.OnChannelRead(worker, bytes);
-    SendToWorker(worker, wire::Credit{worker, wire::StreamId::kChannel, bytes});
-  };
-  handlers.on_report = [this](int worker, uint32_t number, const Json& metrics) {
-    client_->OnReport(worker, number, metrics);
-    RecordReport(worker, number, metrics);
-  };
-  handlers.on_violation = [this](int worker, const Status& why) {
-    console_->Say(ChannelFaultText(fmt::format("{} {}", worker_word_, worker), why));
-    FeedError(worker, ChannelError(why), {});
-    SendToWorker(worker, wire::Signal{worker, SIGKILL});
-  };
-  return handlers;
-}
-
-void JobLauncher::SendToWorker(int worker, wire::Body body) {
-  const int agent = guard_.AgentOf(worker);
-  if (agent >= 0) agents().Send(agent, {guard_.GenerationOf(worker), std::move(body)});
-}
-
-void JobLauncher::StartStdin(int worker) {
-  stdin_worker_ = worker;
-  stdin_ = std::make_unique<StdinFeeder>(loop_, STDIN_FILENO, worker, [this, worker](auto frame) {
-    SendToWorker(worker, std::move(frame));
-  });
-  stdin_->AddCredit(wire::kStdinWindowBytes);
-}
-
-void JobLauncher::StopStdinOf(int worker) {
-  if (stdin_ && stdin_worker_ == worker) stdin_->Stop();
-}
-
 void JobLauncher::TellEnd(int worker, Duration grace) {
   if (grace > Duration::zero() && *plan_.spec.has_channel) {
-    channels_.Write(worker, EndMessage(grace));
+    workers_->Write(worker, EndMessage(grace));
   }
 }
 
 bool JobLauncher::OnCommon(int agent, wire::Message& message) {
-  if (Status status = guard_.Check(agent, message); !status.ok()) {
-    agents().Reject(agent, std::move(status));
+  const Result<bool> is_done = workers_->OnMessage(agent, message);
+  if (!is_done.ok()) {
+    agents().Reject(agent, is_done.status());
     return true;
   }
-  if (auto* request = std::get_if<wire::KvRequest>(&message.body)) {
-    kv().OnRequest(agent, message.generation, std::move(*request));
-    return true;
-  }
-  if (auto* output = std::get_if<wire::Output>(&message.body)) {
-    if (guard_.IsStale(message)) return true;
-    if (output->stream == wire::StreamId::kChannel) {
-      channels_.Take(*output);
-      return true;
-    }
-    const bool is_stderr = output->stream == wire::StreamId::kStderr;
-    console_->output().OnOutput(output->rank, output->stream, std::move(output->bytes),
-                                output->is_end);
-    if (is_stderr) errors_.OnStderr(console_->output(), output->rank);
-    return true;
-  }
-  if (const auto* credit = std::get_if<wire::Credit>(&message.body)) {
-    if (guard_.IsStale(message)) return true;
-    if (stdin_ && credit->stream == wire::StreamId::kStdin) stdin_->AddCredit(credit->bytes);
-    if (credit->stream == wire::StreamId::kChannel) {
-      channels_.AddCredit(credit->rank, credit->bytes);
-      client_->OnTaken();
-    }
-    return true;
-  }
-  return false;
+  if (*is_done) return true;
+  auto* request = std::get_if<wire::KvRequest>(&message.body);
+  if (request == nullptr) return false;
+  kv().OnRequest(agent, message.generation, std::move(*request));
+  return true;
+}
+
+void JobLauncher::OnOutput(wire::Output& output) {
+  console_->output().OnOutput(output.rank, output.stream, std::move(output.bytes), output.is_end);
+  if (output.stream == wire::StreamId::kStderr) errors_.OnStderr(console_->output(), output.rank);
+}
+
+void JobLauncher::OnReport(int worker, uint32_t number, const Json& metrics) {
+  RecordReport(worker, number, metrics);
+}
+
+void JobLauncher::OnViolation(int worker, const Status& why) {
+  console_->Say(ChannelFaultText(fmt::format("{} {}", worker_word_, worker), why));
+  FeedError(worker, ChannelError(why), {});
 }
 
 void JobLauncher::OnWarmed(const std::string& host, const wire::Warmed& warmed) {
@@ -147,11 +98,13 @@ void JobLauncher::OnIdle() {
 // ---- the client of hvdray serve
 
 Status JobLauncher::OpenClient(std::optional<ServeOptions> serve) {
+  WorkerLinks::Owner& owner = *this;
+  workers_ = std::make_unique<WorkerLinks>(loop_, agents(), objects(), owner);
   if (!serve) {
     client_ = std::make_unique<OneGang>();
     return {};
   }
-  HVDRAY_ASSIGN_OR_RETURN(client_, ServeSession::Open(loop_, std::move(*serve), *this));
+  HVDRAY_ASSIGN_OR_RETURN(client_, ServeSession::Open(loop_, std::move(*serve), *this, *workers_));
   base_env_ = *plan_.spec.env;
   HVDRAY_RETURN_IF_ERROR(agents().OfferMemory());
   agents().RequireVersion(wire::kChannelVersion);
@@ -163,12 +116,12 @@ void JobLauncher::StopGang(Duration grace, bool is_sigint_first) {
   Dismiss(grace);
 }
 
-void JobLauncher::SignalWorker(int worker, int signo) {
-  SendToWorker(worker, wire::Signal{worker, signo});
+void JobLauncher::PutObject(const wire::ObjectPiece& piece) {
+  objects().Add(piece, client_->gone_clients());
 }
 
-void JobLauncher::WriteTo(int worker, std::shared_ptr<const std::string> bytes) {
-  channels_.Write(worker, std::move(bytes));
+bool JobLauncher::MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
+  return objects().AddMemory(object, memory, client_->gone_clients());
 }
 
 void JobLauncher::OnceWritten(std::function<void()> done) {
@@ -206,7 +159,7 @@ void JobLauncher::FinishServing() {
 // ---- the end
 
 void JobLauncher::FinishConsole() {
-  stdin_.reset();
+  workers_->DropStdin();
   console_->Finish(
       [this](Status drained) {
         AddDrainFault(verdict_, std::move(drained));

@@ -13,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/loop.h"
@@ -26,12 +25,11 @@
 #include "launcher/engine/job_observers.h"
 #include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/launcher.h"
+#include "launcher/engine/object_feed.h"
 #include "launcher/engine/serve_session.h"
-#include "launcher/engine/stdin_feeder.h"
 #include "launcher/engine/warm_starts.h"
-#include "launcher/engine/worker_channels.h"
 #include "launcher/engine/worker_errors.h"
-#include "launcher/engine/worker_guard.h"
+#include "launcher/engine/worker_links.h"
 #include "launcher/report/progress.h"
 
 namespace hvdray {
@@ -39,7 +37,10 @@ namespace hvdray {
 /// The base of FixedLauncher and ElasticLauncher. Workers are identified by the numbers that their
 /// agents use: the rank in a job of fixed size, else a number that grows with each start. Threads:
 /// the loop's.
-class JobLauncher : public Launcher, protected JobClient::Owner {
+class JobLauncher : public Launcher,
+                    protected JobClient::Owner,
+                    private WorkerLinks::Owner,
+                    private JobConsole::Owner {
  public:
   /// See OpenJob().
   virtual Status Open(std::optional<ServeOptions> client) = 0;
@@ -55,6 +56,7 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   // What differs.
   virtual AgentSet& agents() = 0;
   virtual KvBridge& kv() = 0;
+  virtual ObjectFeed& objects() = 0;
   /// Starts what needs the loop; called by Run().
   virtual void Start() = 0;
   virtual JobReport MakeReport() = 0;
@@ -62,8 +64,8 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   virtual void FeedError(int worker, LastError error, std::optional<Duration> age) = 0;
   /// A worker's report, for --events.
   virtual void RecordReport(int worker, uint32_t number, const Json& metrics) = 0;
-  /// Hosts no longer need the client's object.
-  virtual void DropFromHosts(int64_t object) = 0;
+  /// What the user does, for the driver.
+  virtual void FeedUserEvent(UserEvent event) = 0;
   /// The client stops its gang.
   virtual void Dismiss(Duration grace) = 0;
   /// The driver has work to do before a session can end.
@@ -73,22 +75,15 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   /// The agents that were lost on this machine.
   virtual std::vector<uint32_t> LostPidsHere() = 0;
 
-  /// Opens the output and --events, once there is a client. `handlers`: HandlersFeeding(*this),
-  /// with on_forward_signal. Errors: kFileUnwritable.
-  Status OpenConsole(JobConsole::Handlers handlers);
-  /// Makes the client; nullopt: that of `hvdray run`. Errors: those of ServeSession::Open() and
-  /// AgentSet::OfferMemory().
+  /// Makes the client and the links to the workers; nullopt: the client of `hvdray run`. Errors:
+  /// those of ServeSession::Open() and AgentSet::OfferMemory().
   Status OpenClient(std::optional<ServeOptions> serve);
+  /// Opens the output and --events, once there is a client. Errors: kFileUnwritable.
+  Status OpenConsole();
 
-  /// Drops the message if the worker was never started.
-  void SendToWorker(int worker, wire::Body body);
-  /// Feeds hvdray's stdin to the worker, which has been admitted.
-  void StartStdin(int worker);
-  void StopStdinOf(int worker);
-  void DropStdin() { stdin_.reset(); }
   /// Announces on the channel that the worker is to end within `grace`.
   void TellEnd(int worker, Duration grace);
-  /// Handles output, credits and requests to the store, and what the guard refuses; false: the
+  /// Handles output, credits and requests to the store, and what an agent may not send; false: the
   /// message is another one.
   bool OnCommon(int agent, wire::Message& message);
   void OnWarmed(const std::string& host, const wire::Warmed& warmed);
@@ -101,15 +96,6 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   /// Errors: kUsage for a variable that only hvdray can set.
   Result<std::vector<std::string>> EnvironmentOf(
       const std::map<std::string, std::string>& added) const;
-  /// A signal, or a reader that has gone, ends the session, whatever ends its gang.
-  template <typename Fact>
-  void EndServingOn(const Fact& fact) {
-    if (const auto* signal = std::get_if<event::UserSignal>(&fact)) {
-      EndServing(InterruptedCause(signal->signo));
-    } else if (std::holds_alternative<event::ReaderGone>(fact)) {
-      EndServing(ReaderGoneCause());
-    }
-  }
   /// Ends the session once its gang has ended.
   virtual void EndServing(const Cause& cause);
   void FinishServing();
@@ -122,9 +108,8 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   Loop& loop_;
   Trace& trace_;
   LaunchPlan plan_;
-  WorkerGuard guard_;
   WorkerErrors errors_;
-  WorkerChannels channels_;
+  std::unique_ptr<WorkerLinks> workers_;  // from OpenClient() on
   std::unique_ptr<JobConsole> console_;
   JobObservers observers_;
   StartProgress progress_;
@@ -135,23 +120,26 @@ class JobLauncher : public Launcher, protected JobClient::Owner {
   bool is_sigint_first_ = false;  // the gang is dismissed that way
 
  private:
-  WorkerChannels::Handlers MakeChannelHandlers();
-
   // Of JobClient::Owner, what is the same for both.
   void StopGang(Duration grace, bool is_sigint_first) final;
-  void SignalWorker(int worker, int signo) final;
-  void WriteTo(int worker, std::shared_ptr<const std::string> bytes) final;
-  void GiveTo(int worker, int64_t object) final { channels_.Give(worker, object); }
-  void DropObject(int64_t object) final { channels_.DropObject(object); }
+  void PutObject(const wire::ObjectPiece& piece) final;
+  bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) final;
   void OnceWritten(std::function<void()> done) final;
-  size_t QueuedBytes() const final { return channels_.queued_bytes(); }
-  void OnClientRoom() final { channels_.GrantWithheld(); }
   void OnClientsGone() final { EndServing({}); }
+
+  // Of WorkerLinks::Owner.
+  JobClient& client() final { return *client_; }
+  void OnOutput(wire::Output& output) final;
+  void OnReport(int worker, uint32_t number, const Json& metrics) final;
+  void OnViolation(int worker, const Status& why) final;
+
+  // Of JobConsole::Owner.
+  /// A stop signal, or a reader that has gone, ends the session, whatever ends its gang.
+  void OnUserEvent(UserEvent event) final;
+  void OnConsumed(int worker, uint32_t bytes) final { workers_->OnWritten(worker, bytes); }
 
   const std::string_view worker_word_;
   WarmStarts warm_starts_;
-  std::unique_ptr<StdinFeeder> stdin_;
-  int stdin_worker_ = -1;
   std::vector<std::string> base_env_;  // without that of a gang's start
 };
 

@@ -7,18 +7,21 @@
 
 namespace hvdray {
 
-void ObjectFeed::Add(wire::ObjectPiece piece) {
+void ObjectFeed::Add(wire::ObjectPiece piece, uint32_t client) {
   Object& object = objects_[piece.object];
+  object.client = client;
   for (const auto& [agent, place] : agents_) {
-    if (!place && !object.mapped.contains(agent)) handlers_.send(agent, piece);
+    if (!place && !object.mapped.contains(agent)) links_.Send(agent, {client, piece});
   }
   if (hosts_ == Hosts::kFixed) return;
   ++object.added;
   if (object.memory == nullptr) object.pieces.push_back(std::move(piece));
 }
 
-bool ObjectFeed::AddMemory(int64_t number, std::shared_ptr<const UniqueFd> memory) {
+bool ObjectFeed::AddMemory(int64_t number, std::shared_ptr<const UniqueFd> memory,
+                           uint32_t client) {
   Object& object = objects_[number];
+  object.client = client;
   object.size = SealedSize(memory->get()).value();
   object.memory = std::move(memory);
   bool is_all = true;
@@ -31,7 +34,8 @@ bool ObjectFeed::AddMemory(int64_t number, std::shared_ptr<const UniqueFd> memor
 }
 
 bool ObjectFeed::Map(int agent, int64_t number, Object& object) {
-  if (!handlers_.map(agent, number, object.memory->get())) return false;
+  if (!links_.SharesMemory(agent)) return false;
+  links_.Send(agent, {object.client, wire::MapObject{number, object.memory->get()}});
   object.mapped.insert(agent);
   opening_[agent].push_back({number, object.memory});
   return true;
@@ -50,7 +54,7 @@ void ObjectFeed::Leave(int agent) {
 void ObjectFeed::Drop(int64_t object) {
   if (objects_.erase(object) == 0) return;
   // Agents that never got the object ignore this.
-  for (const auto& [agent, place] : agents_) handlers_.drop(agent, object);
+  for (const auto& [agent, place] : agents_) links_.Send(agent, {0, wire::DropObject{object}});
 }
 
 bool ObjectFeed::Join(int agent) {
@@ -59,15 +63,14 @@ bool ObjectFeed::Join(int agent) {
   return CatchUp(agent, place);
 }
 
-void ObjectFeed::OnRoom(int agent) {
+bool ObjectFeed::OnRoom(int agent) {
   const auto found = agents_.find(agent);
-  if (found == agents_.end() || !found->second) return;
-  if (CatchUp(agent, found->second)) handlers_.on_caught_up(agent);
+  return found != agents_.end() && found->second && CatchUp(agent, found->second);
 }
 
 bool ObjectFeed::CatchUp(int agent, std::optional<Place>& place) {
   while (Next(agent, *place)) {
-    if (!handlers_.has_room(agent)) return false;
+    if (!links_.HasOutputRoom(agent)) return false;
     SendNext(agent, *place);
   }
   place.reset();
@@ -76,7 +79,9 @@ bool ObjectFeed::CatchUp(int agent, std::optional<Place>& place) {
 
 void ObjectFeed::SendNext(int agent, Place& place) {
   Object& object = objects_.at(place.object);
-  if (object.memory == nullptr) return handlers_.send(agent, object.pieces[place.piece++]);
+  if (object.memory == nullptr) {
+    return links_.Send(agent, {object.client, object.pieces[place.piece++]});
+  }
   if (place.piece == 0 && Map(agent, place.object, object)) return;
   wire::ObjectPiece piece;
   piece.object = place.object;
@@ -85,7 +90,7 @@ void ObjectFeed::SendNext(int agent, Place& place) {
   Result<std::string> bytes = ReadMemory(object.memory->get(), piece.offset, wire::kMaxObjectPiece);
   // Else the kernel could not read what it has swapped out: no agent takes an empty piece.
   if (bytes.ok()) piece.bytes = std::move(bytes).value();
-  handlers_.send(agent, piece);
+  links_.Send(agent, {object.client, std::move(piece)});
 }
 
 // Moves on to the next object that is still there. False: there is no further piece.
@@ -100,7 +105,7 @@ bool ObjectFeed::Next(int agent, Place& place) const {
 
 bool ObjectFeed::HasRoom() const {
   for (const auto& [agent, place] : agents_) {
-    if (!place && !handlers_.has_room(agent)) return false;
+    if (!place && !links_.HasOutputRoom(agent)) return false;
   }
   return true;
 }

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,44 +14,38 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "launcher/engine/agent_set.h"
 #include "wire/object.h"
 
 namespace hvdray {
 
 /// Agents by number. One that has caught up gets each piece as it comes, so that whatever names the
-/// object may follow at once; one that has not yet is fed at the pace of its link. Pure. Threads:
-/// one.
+/// object may follow at once; one that has not yet is fed at the pace of its link. So each agent
+/// gets the bytes of an object once, in order and without a gap, or maps its memory once. Pure but
+/// for reading that memory. Threads: one.
 class ObjectFeed {
  public:
-  struct Handlers {
-    std::function<void(int agent, const wire::ObjectPiece& piece)> send;
-    /// Gives it all of the object, if it can map the memory. Else false.
-    std::function<bool(int agent, int64_t object, int descriptor)> map;
-    std::function<void(int agent, int64_t object)> drop;
-    /// The agent's link takes more.
-    std::function<bool(int agent)> has_room;
-    /// It has all that there is now: once, from within OnRoom(), if Join() has not said so.
-    std::function<void(int agent)> on_caught_up;
-  };
   enum class Hosts : uint8_t {
     kFixed,  ///< All join before the first object.
     kElastic,
   };
-  ObjectFeed(Hosts hosts, Handlers handlers) : hosts_(hosts), handlers_(std::move(handlers)) {}
+  /// `links` outlives it.
+  ObjectFeed(Hosts hosts, AgentLinks& links) : hosts_(hosts), links_(links) {}
 
-  /// The next bytes of an object; objects come one after the other, with rising numbers.
-  void Add(wire::ObjectPiece piece);
+  /// The next bytes of an object; objects come one after the other, with rising numbers. `client`:
+  /// a number that the messages carry, and so the agents' answers.
+  void Add(wire::ObjectPiece piece, uint32_t client);
   /// All of the next object. True: all agents that have caught up map it; else Add() gives it to
   /// the others, from its first piece to its last.
-  bool AddMemory(int64_t object, std::shared_ptr<const UniqueFd> memory);
+  bool AddMemory(int64_t object, std::shared_ptr<const UniqueFd> memory, uint32_t client);
   void Drop(int64_t object);
-  /// The agent has answered a handler's `map`: only then may the memory go.
+  /// The agent has answered wire::MapObject: only then may the memory go.
   void OnMapped(int agent, int64_t object);
   /// A new agent. True: it has all that there is.
   bool Join(int agent);
   void Leave(int agent);
-  /// has_room is true again.
-  void OnRoom(int agent);
+  /// Its link takes more. True: now it has all that there is, and had not before.
+  bool OnRoom(int agent);
   /// Agents that have caught up take the next piece now.
   bool HasRoom() const;
 
@@ -66,8 +59,9 @@ class ObjectFeed {
     std::vector<wire::ObjectPiece> pieces;   // none if there is memory
     std::shared_ptr<const UniqueFd> memory;  // of sealed bytes
     uint64_t size = 0;                       // of the memory
-    size_t added = 0;                        // pieces that there are
-    std::set<int> mapped;                    // agents that need none of them
+    uint32_t client = 0;
+    size_t added = 0;      // pieces that there are
+    std::set<int> mapped;  // agents that need none of them
   };
   bool Map(int agent, int64_t number, Object& object);
   bool CatchUp(int agent, std::optional<Place>& place);
@@ -75,7 +69,7 @@ class ObjectFeed {
   void SendNext(int agent, Place& place);
 
   const Hosts hosts_;
-  const Handlers handlers_;
+  AgentLinks& links_;
   std::map<int64_t, Object> objects_;
   std::map<int, std::optional<Place>> agents_;  // nullopt: has caught up
   struct Opening {

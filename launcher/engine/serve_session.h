@@ -5,11 +5,8 @@
 #define HVDRAY_LAUNCHER_ENGINE_SERVE_SESSION_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,12 +15,12 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "launcher/driver/verdict.h"
+#include "launcher/engine/client_requests.h"
 #include "launcher/engine/control_link.h"
 #include "launcher/engine/job_client.h"
 #include "launcher/job/placement.h"
 #include "launcher/report/job_report.h"
 #include "wire/message.h"
-#include "wire/object.h"
 
 namespace hvdray {
 
@@ -69,19 +66,23 @@ class ServeEnd {
   Verdict verdict_;
 };
 
-/// The client at a socket. Threads: the loop's. Loop and owner outlive it.
-class ServeSession final : public JobClient {
+/// The client at a socket, or one after the other. Between two of them nothing lives but the
+/// workers of the last one, which are ending. Threads: the loop's. Loop, owner and workers outlive
+/// it.
+class ServeSession final : public JobClient,
+                           private ClientRequests::Session,
+                           private ControlLink::Owner {
  public:
   /// Errors: kUsage for an unusable socket, kFileUnwritable for the path.
-  static Result<std::unique_ptr<ServeSession>> Open(Loop& loop, ServeOptions options, Owner& owner);
-  ~ServeSession() override;
+  static Result<std::unique_ptr<ServeSession>> Open(Loop& loop, ServeOptions options,
+                                                    JobClient::Owner& owner, Workers& workers);
 
   bool is_one_gang() const override { return false; }
   std::function<void(const Json&)> event_sink() override;
-  void OnNoWorkers() override;
-  void OnWorker(int worker, const RankInfo& place) override;
+  void OnNoWorkers() override { requests_.gang().ClearWorkers(); }
+  void OnWorker(int worker, const RankInfo& place) override { requests_.AddWorker(worker, place); }
   void OnMembers(const std::vector<RankInfo>& ranks, const std::vector<int>& workers) override;
-  void OnMember(int worker) override;
+  void OnMember(int worker) override { requests_.gang().SetMember(worker); }
   void OnWorkerStarted(int worker, uint32_t pid) override;
   void OnHello(int worker, const Json& hello) override;
   void OnData(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of) override;
@@ -90,79 +91,40 @@ class ServeSession final : public JobClient {
   void OnObjectProblem(int64_t object, std::string_view host, int error) override;
   void OnWarmed(std::string_view host, const wire::Warmed& warmed, size_t left) override;
   void OnStopped(const JobReport& report) override;
-  void OnRefused(const Status& why) override;
+  void OnRefused(const Status& why) override { requests_.RefuseStart(why); }
   uint32_t gone_clients() const override { return gone_clients_; }
   bool HasRoom() const override { return link_ == nullptr || link_->HasRoom(); }
   void Close(int exit_code) override;
 
  private:
-  struct Worker {  // NOLINT(bugprone-exception-escape): its move throws nothing
-    RankInfo place;
-    uint32_t pid = 0;
-    Json python;  // of its hello; null: unknown
-    bool is_greeted = false;
-  };
-
-  ServeSession(Loop& loop, ServeOptions options, Owner& owner);
+  ServeSession(Loop& loop, ServeOptions options, JobClient::Owner& owner, Workers& workers);
   Status Connect(UniqueFd socket);
   void OnClient(UniqueFd socket);
-  void OnGone(const Status& why);
-  void On(const control::Hello& hello);
-  void Take(ControlRequest request);
-  void On(control::Start&& start);
-  void On(const control::Send& send);
-  void On(const control::Signal& signal);
-  void On(const control::Stop& stop);
-  void On(const control::Put& put);
-  void On(const control::Drop& drop);
-  void On(const control::Hosts& hosts);
-  void On(const control::Notify& notify);
-  void On(const control::Warm& warm);
-  void On(const control::Flush& flush);
-  void OnPiece(ByteView piece, uint64_t left);
-  struct Part;
-  bool PutNext(Part& part);
-  void PutParts();
-  Status CheckObjects(const std::vector<int64_t>& objects) const;
-  void Give(int worker, const std::vector<int64_t>& objects);
-  void DropObjects();
-  void On(const control::Credit& /*credit*/) {}  // the link's
-  void On(const control::Bye& /*bye*/) {}
-  Status CheckGang(int64_t gang) const;
-  Result<std::vector<int>> WorkersOf(int64_t gang, const control::Ranks& to) const;
-  Json AboutWorker(std::string_view type, int worker) const;
-  void Refuse(std::string_view about, const Status& why);
+  void Greet(const control::Hello& hello);
   void TellReady();
-  void PaceClient();
   void OnEvent(const Json& line);
+
+  // Of ControlLink::Owner.
+  void OnRequest(ControlRequest request) override;
+  void OnPiece(ByteView piece, uint64_t left) override { requests_.OnPiece(piece, left); }
+  void OnGone(const Status& why) override;
+  void OnRoom() override { workers_.OnClientRoom(); }
+
+  // Of ClientRequests::Session.
+  void Refuse(std::string_view about, const Status& why) override;
+  void PaceClient() override;
+  void Flush() override;
 
   Loop& loop_;
   const ServeOptions options_;
-  Owner& owner_;
+  JobClient::Owner& owner_;
+  Workers& workers_;
+  ClientRequests requests_;
   std::unique_ptr<ControlListener> listener_;
-  std::unique_ptr<ControlLink> link_;
-  control::Start start_;                           // of the gang; gang 0: none lives
-  std::shared_ptr<const std::string> start_data_;  // null: none
-  int64_t last_gang_ = 0;                          // of this client
-  std::map<int, Worker> workers_;                  // by number: all that were started
-  std::vector<int> members_;                       // their numbers, by rank
-  bool is_ready_owed_ = false;                     // the client does not know of these members
-  std::set<int64_t> objects_;                      // that hosts keep
-  std::set<int64_t> failed_objects_;
+  std::unique_ptr<ControlLink> link_;  // null: no client
   uint32_t gone_clients_ = 0;
-  int64_t last_object_ = 0;   // of this client
-  uint64_t object_size_ = 0;  // of the last one
-  bool is_put_refused_ = false;
-  /// Of an object, until hosts have room for it.
-  struct Part {
-    wire::ObjectPiece piece;
-    /// All of it, of which `piece` is the next one, without its bytes. Null: this piece alone.
-    std::shared_ptr<const UniqueFd> memory;
-  };
-  std::deque<Part> parts_;
-  std::deque<ControlRequest> waiting_;  // behind them
-  bool is_paced_ = false;               // the client is not read
-  bool is_greeted_ = false;             // by its client, or the last one
+  bool is_paced_ = false;    // the client is not read
+  bool is_greeted_ = false;  // by its client, or the last one
   std::vector<Json> early_events_;
   Watch parting_;  // from a client that has gone
   Watch linger_timer_;

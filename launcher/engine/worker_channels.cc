@@ -21,14 +21,14 @@ bool IsMetric(const Json& value) {
 }  // namespace
 
 struct WorkerChannels::Channel {
-  Channel(WorkerChannels& owner, int name)
+  Channel(WorkerChannels& channels, int name)
       : worker(name),
-        reader({[this, &owner](std::string_view type, const Json& head, uint64_t size) {
-                  return owner.OnMessage(*this, type, head, size);
+        reader({[this, &channels](std::string_view type, const Json& head, uint64_t size) {
+                  return channels.OnMessage(*this, type, head, size);
                 },
-                [this, &owner](ByteView piece, uint64_t left) {
+                [this, &channels](ByteView piece, uint64_t left) {
                   const uint64_t end = blob - left;
-                  owner.handlers_.on_data(worker, data, piece, end - piece.size(), blob);
+                  channels.owner_.OnData(worker, data, piece, end - piece.size(), blob);
                   return Status();
                 }}) {}
 
@@ -48,7 +48,7 @@ struct WorkerChannels::Channel {
   bool is_dropped = false;
 };
 
-WorkerChannels::WorkerChannels(Handlers handlers) : handlers_(std::move(handlers)) {}
+WorkerChannels::WorkerChannels(Owner& owner) : owner_(owner) {}
 
 WorkerChannels::~WorkerChannels() = default;
 
@@ -58,15 +58,15 @@ void WorkerChannels::Take(const wire::Output& output) {
   if (output.is_end) End(worker);
   const auto bytes = static_cast<uint32_t>(output.bytes.size());
   if (bytes == 0) return;
-  if (handlers_.has_room()) {
-    handlers_.grant(worker, bytes);
+  if (owner_.HasRoom()) {
+    owner_.GrantRead(worker, bytes);
   } else {
     withheld_[worker] += bytes;
   }
 }
 
 void WorkerChannels::GrantWithheld() {
-  for (const auto& [worker, bytes] : std::exchange(withheld_, {})) handlers_.grant(worker, bytes);
+  for (const auto& [worker, bytes] : std::exchange(withheld_, {})) owner_.GrantRead(worker, bytes);
 }
 
 void WorkerChannels::Clear() {
@@ -89,7 +89,7 @@ WorkerChannels::Channel& WorkerChannels::ChannelOf(int worker) {
 
 void WorkerChannels::Feed(int worker, ByteView bytes) {
   if (Status status = ChannelOf(worker).reader.Feed(bytes); !status.ok()) {
-    handlers_.on_violation(worker, status);
+    owner_.OnViolation(worker, status);
   }
 }
 
@@ -127,7 +127,7 @@ void WorkerChannels::DropObjects() {
     if (IsWaitedFor(*at)) {
       ++at;
     } else {
-      handlers_.drop(*at);
+      owner_.OnDropped(*at);
       at = dropping_.erase(at);
     }
   }
@@ -154,7 +154,7 @@ void WorkerChannels::Flush(Channel& channel) {
     if (!channel.queue.front().bytes) {
       const int64_t object = channel.queue.front().object;
       channel.queue.pop_front();
-      handlers_.give(channel.worker, object);
+      owner_.SendObject(channel.worker, object);
       DropObjects();
       continue;
     }
@@ -173,7 +173,7 @@ void WorkerChannels::Flush(Channel& channel) {
       channel.queue.pop_front();
       channel.sent_of_first = 0;
     }
-    handlers_.send(channel.worker, std::move(frame));
+    owner_.SendBytes(channel.worker, std::move(frame));
   }
 }
 
@@ -182,7 +182,7 @@ Status WorkerChannels::OnMessage(Channel& channel, std::string_view type, const 
   if (type == "data") {
     channel.data = head.value("data", Json());
     channel.blob = blob;
-    if (blob == 0) handlers_.on_data(channel.worker, channel.data, {}, 0, 0);
+    if (blob == 0) owner_.OnData(channel.worker, channel.data, {}, 0, 0);
     return {};
   }
   if (blob > 0) {
@@ -199,7 +199,7 @@ Status WorkerChannels::OnMessage(Channel& channel, std::string_view type, const 
     return {ErrorCode::kProtocolError,
             fmt::format("\"hello\" must have \"protocol\": {}", kChannelProtocol)};
   }
-  handlers_.on_hello(channel.worker, head);
+  owner_.OnHello(channel.worker, head);
   return {};
 }
 
@@ -207,7 +207,7 @@ Status WorkerChannels::OnReport(Channel& channel, const Json& head) {
   const auto metrics = head.find("metrics");
   if (metrics == head.end()) return {ErrorCode::kProtocolError, "\"report\" without \"metrics\""};
   if (Status status = CheckMetrics(*metrics); !status.ok()) return status;
-  handlers_.on_report(channel.worker, ++channel.reports, *metrics);
+  owner_.OnReport(channel.worker, ++channel.reports, *metrics);
   return {};
 }
 

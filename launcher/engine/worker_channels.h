@@ -5,7 +5,6 @@
 #define HVDRAY_LAUNCHER_ENGINE_WORKER_CHANNELS_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -28,35 +27,39 @@ inline constexpr size_t kMaxMetricsBytes = size_t{64} << 10;
 /// Names workers as their agents do. Threads: the loop's.
 class WorkerChannels {
  public:
-  struct Handlers {
-    std::function<void(int worker, const Json& hello)> on_hello;
+  /// Called from within the functions below. Its functions may not call Take() or Feed().
+  class Owner {
+   public:
+    virtual void OnHello(int worker, const Json& hello) = 0;
     /// Its `number`-th report, from 1.
-    std::function<void(int worker, uint32_t number, const Json& metrics)> on_report;
+    virtual void OnReport(int worker, uint32_t number, const Json& metrics) = 0;
     /// A piece of a message of `of` raw bytes, from byte `at` on; `data`: its key of that name, the
     /// same for each piece. A message without raw bytes is one empty piece.
-    std::function<void(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of)>
-        on_data;
+    virtual void OnData(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of) = 0;
     /// The worker violated the protocol; no further facts follow.
-    std::function<void(int worker, const Status& why)> on_violation;
-    /// Bytes for a worker, within its credit. Needed by Write() only.
-    std::function<void(int worker, wire::Stdin)> send = {};
-    /// An object for a worker, in order with these bytes. Needed by Give() only.
-    std::function<void(int worker, int64_t object)> give = {};
-    /// No worker waits for the object any more. Needed by DropObject() only.
-    std::function<void(int64_t object)> drop = {};
-    /// True while the receiver accepts more. Needed by Take() only, as the next one.
-    std::function<bool()> has_room = {};
+    virtual void OnViolation(int worker, const Status& why) = 0;
+    /// Bytes for a worker, within its credit.
+    virtual void SendBytes(int worker, wire::Stdin frame) = 0;
+    /// An object for a worker, in order with these bytes.
+    virtual void SendObject(int worker, int64_t object) = 0;
+    /// No worker waits for the object any more.
+    virtual void OnDropped(int64_t object) = 0;
+    /// The receiver accepts more.
+    virtual bool HasRoom() const = 0;
     /// The worker may send `bytes` more.
-    std::function<void(int worker, uint32_t bytes)> grant = {};
+    virtual void GrantRead(int worker, uint32_t bytes) = 0;
+
+   protected:
+    ~Owner() = default;
   };
-  explicit WorkerChannels(Handlers handlers);
+  /// `owner` outlives it.
+  explicit WorkerChannels(Owner& owner);
   ~WorkerChannels();
   WorkerChannels(const WorkerChannels&) = delete;
   WorkerChannels& operator=(const WorkerChannels&) = delete;
 
   /// What a worker's agent has read of its channel, in order. Credit for it is granted at once, or
-  /// by GrantWithheld(), which the caller calls when there is room again. Not from within a
-  /// handler.
+  /// by GrantWithheld(), which the caller calls when there is room again.
   void Take(const wire::Output& output);
   void GrantWithheld();
 
@@ -64,7 +67,7 @@ class WorkerChannels {
   void Clear();
   /// Forgets that worker: no more bytes of it come.
   void End(int worker);
-  /// Bytes of a worker's channel, in order. Must not be called from within a handler.
+  /// Bytes of a worker's channel, in order.
   void Feed(int worker, ByteView bytes);
 
   /// Queues whole messages for the worker, which has started.
@@ -89,7 +92,7 @@ class WorkerChannels {
   Status OnMessage(Channel& channel, std::string_view type, const Json& head, uint64_t blob);
   Status OnReport(Channel& channel, const Json& head);
 
-  const Handlers handlers_;
+  Owner& owner_;
   std::map<int, std::unique_ptr<Channel>> channels_;
   std::map<int, uint32_t> withheld_;  // by worker: credit that waits for room
   std::set<int64_t> dropping_;        // objects that a worker waits for

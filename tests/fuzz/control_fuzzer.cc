@@ -83,45 +83,44 @@ struct Told {
   }
 };
 
-/// All that is told of `input`, with the pieces of each object put together.
-std::string Transcript(ByteView input, size_t step) {
-  const std::unique_ptr<Loop> loop = Loop::Create().value();
-  auto [ours, theirs] = MakeSocketPair().value();
+/// Checks the order of what a link tells, and keeps it as text.
+struct Listener final : ControlLink::Owner {
+  void OnRequest(ControlRequest request) override {
+    HVDRAY_CHECK(!is_gone && left_before == 0);
+    HVDRAY_CHECK(std::holds_alternative<control::Hello>(request) != is_greeted);
+    is_greeted = true;
+    if (const auto* put = std::get_if<control::Put>(&request)) left_before = put->size;
+    told += std::visit(Told(), request);
+  }
+  void OnPiece(ByteView piece, uint64_t left) override {
+    HVDRAY_CHECK(!is_gone && !piece.empty());
+    HVDRAY_CHECK(left + piece.size() == left_before);
+    left_before = left;
+    told += piece;
+  }
+  void OnGone(const Status& why) override {
+    HVDRAY_CHECK(!is_gone);
+    is_gone = true;
+    HVDRAY_CHECK(why.ok() || why.code() == ErrorCode::kProtocolError);
+    HVDRAY_CHECK(ShownLine(why.message()) == why.message());
+    told += "gone " + why.ToString();
+  }
+  void OnRoom() override {}
+
   std::string told;
   bool is_greeted = false;
   bool is_gone = false;
   uint64_t left_before = 0;
+};
+
+/// All that is told of `input`, with the pieces of each object put together.
+std::string Transcript(ByteView input, size_t step) {
+  const std::unique_ptr<Loop> loop = Loop::Create().value();
+  auto [ours, theirs] = MakeSocketPair().value();
+  Listener listener;
   const std::unique_ptr<ControlLink> link =
-      ControlLink::Open(
-          *loop, std::move(ours), Duration::zero(),
-          {.on_request =
-               [&](ControlRequest request) {
-                 HVDRAY_CHECK(!is_gone && left_before == 0);
-                 HVDRAY_CHECK(std::holds_alternative<control::Hello>(request) != is_greeted);
-                 is_greeted = true;
-                 if (const auto* put = std::get_if<control::Put>(&request)) {
-                   left_before = put->size;
-                 }
-                 told += std::visit(Told(), request);
-               },
-           .on_piece =
-               [&](ByteView piece, uint64_t left) {
-                 HVDRAY_CHECK(!is_gone && !piece.empty());
-                 HVDRAY_CHECK(left + piece.size() == left_before);
-                 left_before = left;
-                 told += piece;
-               },
-           .on_gone =
-               [&](const Status& why) {
-                 HVDRAY_CHECK(!is_gone);
-                 is_gone = true;
-                 HVDRAY_CHECK(why.ok() || why.code() == ErrorCode::kProtocolError);
-                 HVDRAY_CHECK(ShownLine(why.message()) == why.message());
-                 told += "gone " + why.ToString();
-               },
-           .on_room = [] {}})
-          .value();
-  while (!is_gone) {
+      ControlLink::Open(*loop, std::move(ours), Duration::zero(), listener).value();
+  while (!listener.is_gone) {
     if (!input.empty()) {
       const ssize_t n = ::send(theirs.get(), input.data(), std::min(step, input.size()),
                                MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -132,7 +131,7 @@ std::string Transcript(ByteView input, size_t step) {
     const Watch turn = loop->After(Duration::zero(), [&] { loop->Stop(); });
     loop->Run();
   }
-  return told;
+  return listener.told;
 }
 
 }  // namespace

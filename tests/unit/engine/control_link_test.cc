@@ -20,24 +20,13 @@ namespace {
 
 constexpr const char* kHello = R"({"type":"hello","protocol":1,"client":"test"})";
 
-class ControlLinkTest : public testing::Test {
+class ControlLinkTest : public testing::Test, protected ControlLink::Owner {
  protected:
   void SetUp() override {
     loop_ = Loop::Create().value();
     auto [ours, theirs] = MakeSocketPair().value();
     client_ = std::move(theirs);
-    link_ = ControlLink::Open(
-                *loop_, std::move(ours), std::chrono::seconds(5),
-                {.on_request =
-                     [this](ControlRequest request) { requests_.push_back(std::move(request)); },
-                 .on_piece =
-                     [this](ByteView piece, uint64_t left) {
-                       pieces_ += piece;
-                       left_ = left;
-                     },
-                 .on_gone = [this](Status why) { gone_ = std::move(why); },
-                 .on_room = [this] { ++rooms_; }})
-                .value();
+    link_ = ControlLink::Open(*loop_, std::move(ours), std::chrono::seconds(5), *this).value();
   }
 
   void Say(std::string text) {
@@ -76,6 +65,15 @@ class ControlLinkTest : public testing::Test {
   uint64_t left_ = 0;
   std::optional<Status> gone_;
   int rooms_ = 0;
+
+ private:
+  void OnRequest(ControlRequest request) override { requests_.push_back(std::move(request)); }
+  void OnPiece(ByteView piece, uint64_t left) override {
+    pieces_ += piece;
+    left_ = left;
+  }
+  void OnGone(const Status& why) override { gone_ = why; }
+  void OnRoom() override { ++rooms_; }
 };
 
 TEST_F(ControlLinkTest, RequestsComeInOrderHoweverTheyAreCut) {
@@ -187,10 +185,11 @@ TEST_F(ControlLinkTest, OnlyAConnectedStreamSocketWillDo) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   const UniqueFd reader(pipe[0]);
-  EXPECT_EQ(ControlLink::Open(*loop_, UniqueFd(pipe[1]), {}, {}).status().code(),
+  EXPECT_EQ(ControlLink::Open(*loop_, UniqueFd(pipe[1]), {}, *this).status().code(),
             ErrorCode::kUsage);
   UniqueFd alone(::socket(AF_UNIX, SOCK_STREAM, 0));
-  EXPECT_EQ(ControlLink::Open(*loop_, std::move(alone), {}, {}).status().code(), ErrorCode::kUsage);
+  EXPECT_EQ(ControlLink::Open(*loop_, std::move(alone), {}, *this).status().code(),
+            ErrorCode::kUsage);
 }
 
 class ControlListenerTest : public testing::Test {

@@ -14,7 +14,7 @@
 namespace hvdray {
 namespace {
 
-class JobConsoleTest : public testing::Test, public AgentSet::Owner {
+class JobConsoleTest : public testing::Test, public AgentSet::Owner, public JobConsole::Owner {
  protected:
   JobConsoleTest() : loop_(std::move(*Loop::Create())), transport_(*loop_) {
     spec_.np.Set(1, "test");
@@ -28,22 +28,21 @@ class JobConsoleTest : public testing::Test, public AgentSet::Owner {
   void OnLost(int /*host*/, Status why) override { ADD_FAILURE() << why.ToString(); }
   void OnMessage(int /*host*/, wire::Message&& /*message*/) override {}
 
+  void OnUserEvent(UserEvent event) override {
+    const auto* signal = std::get_if<event::UserSignal>(&event);
+    if (signal == nullptr) return;
+    signals_.push_back(signal->signo);
+    if (on_stop_) on_stop_();
+  }
+  void OnForwardSignal(int signo) override {
+    forwarded_.push_back(signo);
+    Finish();
+  }
+  void OnConsumed(int /*worker*/, uint32_t /*bytes*/) override {}
+
   Status Open() {
-    JobConsole::Handlers handlers;
-    handlers.on_stop_signal = [this](int signo) {
-      signals_.push_back(signo);
-      if (on_stop_) on_stop_();
-    };
-    handlers.on_forward_signal = [this](int signo) {
-      forwarded_.push_back(signo);
-      Finish();
-    };
-    handlers.on_reader_gone = [] {};
-    handlers.on_damaged = [](const Status&) {};
-    handlers.on_output_blocked = [](bool) {};
-    handlers.on_consumed = [](int, uint32_t) {};
     Result<std::unique_ptr<JobConsole>> front =
-        JobConsole::Open(*loop_, trace_, spec_, environment_, *agents_, std::move(handlers));
+        JobConsole::Open(*loop_, trace_, spec_, environment_, *agents_, *this);
     if (!front.ok()) return front.status();
     front_ = std::move(front).value();
     return {};

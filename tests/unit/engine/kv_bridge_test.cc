@@ -19,7 +19,9 @@ class KvBridgeTest : public testing::Test, public AgentLinks {
     sent_.emplace_back(agent, std::get<wire::KvReply>(std::move(message.body)));
   }
   bool HasControlRoom(int agent) const override { return agent != full_; }
+  bool HasOutputRoom(int /*agent*/) const override { return true; }
   bool TakesDeflated(int agent) const override { return agent != old_; }
+  bool SharesMemory(int /*agent*/) const override { return false; }
 
   void Ask(int agent, KvOp operation, std::string key = {}, std::string value = {},
            uint32_t inflated_bytes = 0) {
@@ -116,7 +118,9 @@ class HeldRanksTest : public testing::Test, public AgentLinks {
                     std::to_string(message.generation));
   }
   bool HasControlRoom(int /*agent*/) const override { return true; }
+  bool HasOutputRoom(int /*agent*/) const override { return true; }
   bool TakesDeflated(int /*agent*/) const override { return true; }
+  bool SharesMemory(int /*agent*/) const override { return false; }
 
   void Ask(int agent, uint64_t id, KvOp operation, int worker, std::string scope, std::string key,
            std::string value = {}) {

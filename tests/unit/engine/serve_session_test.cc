@@ -104,7 +104,9 @@ class Client {
 };
 
 /// What the session asks of the launcher is noted in `calls_`.
-class ServeSessionTest : public testing::Test, protected JobClient::Owner {
+class ServeSessionTest : public testing::Test,
+                         protected JobClient::Owner,
+                         protected JobClient::Workers {
  protected:
   ServeOptions Options() const {
     ServeOptions options;
@@ -119,7 +121,7 @@ class ServeSessionTest : public testing::Test, protected JobClient::Owner {
     auto [ours, theirs] = MakeSocketPair().value();
     ServeOptions options = Options();
     options.socket = std::move(ours);
-    session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
+    session_ = ServeSession::Open(*loop_, std::move(options), *this, *this).value();
     client_.emplace(*loop_, std::move(theirs));
     client_->Hello();
     return *client_;
@@ -130,7 +132,7 @@ class ServeSessionTest : public testing::Test, protected JobClient::Owner {
     ServeOptions options = Options();
     options.path = path_;
     options.linger = linger;
-    session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
+    session_ = ServeSession::Open(*loop_, std::move(options), *this, *this).value();
   }
   Client Connect() {
     UniqueFd fd;
@@ -200,13 +202,11 @@ class ServeSessionTest : public testing::Test, protected JobClient::Owner {
     Note(fmt::format("dismiss {} {}", Seconds(grace).count(),
                      is_sigint_first ? "SIGINT" : "SIGTERM"));
   }
-  void SignalWorker(int worker, int signo) override {
-    Note(fmt::format("signal {} {}", worker, signo));
-  }
-  void WriteTo(int worker, std::shared_ptr<const std::string> bytes) override {
+  void Signal(int worker, int signo) override { Note(fmt::format("signal {} {}", worker, signo)); }
+  void Write(int worker, std::shared_ptr<const std::string> bytes) override {
     if (is_write_noted_) Note(fmt::format("write {} {}", worker, *bytes));
   }
-  void GiveTo(int worker, int64_t object) override {
+  void Give(int worker, int64_t object) override {
     Note(fmt::format("give {} {}", worker, object));
   }
   void PutObject(const wire::ObjectPiece& piece) override {
@@ -251,7 +251,7 @@ TEST_F(ServeSessionTest, HelloIsAnsweredWithWhoServes) {
   auto [ours, theirs] = MakeSocketPair().value();
   ServeOptions options = Options();
   options.socket = std::move(ours);
-  session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
+  session_ = ServeSession::Open(*loop_, std::move(options), *this, *this).value();
   Client client(*loop_, std::move(theirs));
   client.Say({{"type", "hello"}, {"protocol", 1}});
   EXPECT_EQ(client.Hear(), (Json{{"type", "hello"},
@@ -265,7 +265,7 @@ TEST_F(ServeSessionTest, EventsBeforeTheFirstHelloFollowItsAnswer) {
   auto [ours, theirs] = MakeSocketPair().value();
   ServeOptions options = Options();
   options.socket = std::move(ours);
-  session_ = ServeSession::Open(*loop_, std::move(options), *this).value();
+  session_ = ServeSession::Open(*loop_, std::move(options), *this, *this).value();
   Client client(*loop_, std::move(theirs));
   session_->event_sink()({{"event", "host_ready"}});
   EXPECT_EQ(client.Hear(), Json());
@@ -901,11 +901,11 @@ TEST_F(ServeSessionTest, CloseRemovesThePathAndSaysBye) {
 TEST_F(ServeSessionTest, ASocketOrPathOfNoUseIsAnError) {
   ServeOptions options = Options();
   options.socket.Reset(::socket(AF_UNIX, SOCK_STREAM, 0));
-  EXPECT_EQ(ServeSession::Open(*loop_, std::move(options), *this).status().code(),
+  EXPECT_EQ(ServeSession::Open(*loop_, std::move(options), *this, *this).status().code(),
             ErrorCode::kUsage);
   ServeOptions other = Options();
   other.path = directory_ / "no/such/folder";
-  EXPECT_EQ(ServeSession::Open(*loop_, std::move(other), *this).status().code(),
+  EXPECT_EQ(ServeSession::Open(*loop_, std::move(other), *this, *this).status().code(),
             ErrorCode::kFileUnwritable);
 }
 

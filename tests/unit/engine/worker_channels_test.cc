@@ -12,7 +12,7 @@
 namespace hvdray {
 namespace {
 
-class WorkerChannelsTest : public testing::Test {
+class WorkerChannelsTest : public testing::Test, private WorkerChannels::Owner {
  protected:
   void Say(int worker, std::string_view line) { channels_.Feed(worker, std::string(line) + "\n"); }
   /// What was told since the last call.
@@ -29,43 +29,37 @@ class WorkerChannelsTest : public testing::Test {
     return faults_.begin()->second;
   }
 
-  WorkerChannels channels_{
-      {.on_hello =
-           [this](int worker, const Json& hello) {
-             told_.push_back(fmt::format("{} hello {}", worker, DumpJson(hello)));
-           },
-       .on_report =
-           [this](int worker, uint32_t number, const Json& metrics) {
-             told_.push_back(fmt::format("{} report {} {}", worker, number, DumpJson(metrics)));
-           },
-       .on_data =
-           [this](int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of) {
-             told_.push_back(
-                 fmt::format("{} data {} '{}' {} of {}", worker, DumpJson(data), piece, at, of));
-           },
-       .on_violation =
-           [this](int worker, const Status& why) {
-             told_.push_back(fmt::format("{} violation", worker));
-             faults_.emplace_back(worker, why);
-           },
-       .send =
-           [this](int worker, const wire::Stdin& frame) {
-             told_.push_back(fmt::format("{} gets {}", worker, frame.bytes.size()));
-           },
-       .give =
-           [this](int worker, int64_t object) {
-             told_.push_back(fmt::format("{} gets object {}", worker, object));
-           },
-       .drop = [this](int64_t object) { told_.push_back(fmt::format("drop {}", object)); },
-       .has_room = [this] { return has_room_; },
-       .grant =
-           [this](int worker, uint32_t bytes) {
-             told_.push_back(fmt::format("{} may send {}", worker, bytes));
-           }}};
+  WorkerChannels channels_{*this};
   bool has_room_ = true;
   std::vector<std::string> told_;
   std::vector<std::pair<int, Status>> faults_;
   int next_ = 100;
+
+ private:
+  void OnHello(int worker, const Json& hello) override {
+    told_.push_back(fmt::format("{} hello {}", worker, DumpJson(hello)));
+  }
+  void OnReport(int worker, uint32_t number, const Json& metrics) override {
+    told_.push_back(fmt::format("{} report {} {}", worker, number, DumpJson(metrics)));
+  }
+  void OnData(int worker, const Json& data, ByteView piece, uint64_t at, uint64_t of) override {
+    told_.push_back(fmt::format("{} data {} '{}' {} of {}", worker, DumpJson(data), piece, at, of));
+  }
+  void OnViolation(int worker, const Status& why) override {
+    told_.push_back(fmt::format("{} violation", worker));
+    faults_.emplace_back(worker, why);
+  }
+  void SendBytes(int worker, wire::Stdin frame) override {
+    told_.push_back(fmt::format("{} gets {}", worker, frame.bytes.size()));
+  }
+  void SendObject(int worker, int64_t object) override {
+    told_.push_back(fmt::format("{} gets object {}", worker, object));
+  }
+  void OnDropped(int64_t object) override { told_.push_back(fmt::format("drop {}", object)); }
+  bool HasRoom() const override { return has_room_; }
+  void GrantRead(int worker, uint32_t bytes) override {
+    told_.push_back(fmt::format("{} may send {}", worker, bytes));
+  }
 };
 
 TEST_F(WorkerChannelsTest, ReportsAreNumberedByWorker) {
