@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "launcher/engine/generation_start.h"
 
 namespace hvdray {
 namespace {
@@ -19,28 +18,23 @@ constexpr Duration kReleaseLimit = std::chrono::seconds(5);
 // Copies precede a host's first generation, whichever that will be.
 constexpr Generation kCopyGeneration = 1;
 
-wire::Welcome ElasticWelcome(const LaunchPlan& plan) {
-  wire::Welcome welcome = ToWelcome(plan);
-  welcome.is_elastic = true;
-  return welcome;
-}
-
 }  // namespace
 
-ElasticAgents::ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& reach,
-                             const LaunchPlan& plan, Owner& owner)
-    : loop_(loop),
-      reach_(reach),
+ElasticAgents::ElasticAgents(Loop& loop, const JobReach& reach, const LaunchPlan& plan,
+                             KvBridge::Hold hold, KvBridge::Handlers handlers, Listener& listener,
+                             Owner& owner)
+    : JobAgents(loop, reach.transport, plan, ObjectFeed::Hosts::kElastic, listener, hold,
+                std::move(handlers)),
+      loop_(loop),
+      reach_(*reach.hosts),
       plan_(plan),
       owner_(owner),
-      agents_(loop, transport, {}, plan.build, ElasticWelcome(plan), *this),
-      nics_(*plan.spec.network_interfaces, /*is_fixed=*/false),
-      objects_(ObjectFeed::Hosts::kElastic, agents_) {}
+      nics_(*plan.spec.network_interfaces, /*is_fixed=*/false) {}
 
 void ElasticAgents::OnNoise(int agent, ByteView line) {
   const int host = hosts_.HostOf(agent);
   if (host < 0) return;
-  owner_.OnNoise(NoticeLine(LogLevel::kInfo, hosts_.At(host).slots.host, line));
+  listener_.OnNoise(NoticeLine(LogLevel::kInfo, hosts_.At(host).slots.host, line));
 }
 
 void ElasticAgents::Connect(int host, const HostSlots& slots) {
@@ -79,7 +73,7 @@ void ElasticAgents::CopyObjects(int host) {
 
 void ElasticAgents::OnOutputRoom(int agent) {
   if (objects_.OnRoom(agent)) BeReady(hosts_.HostOf(agent));
-  owner_.OnOutputRoom();
+  listener_.OnOutputRoom();
 }
 
 void ElasticAgents::BeReady(int host) {
@@ -138,11 +132,11 @@ void ElasticAgents::OnLost(int agent, Status why) {
     objects_.Leave(agent);
     hosts_.Disconnect(number);
     owner_.OnLeft(agent);
-    owner_.OnGone(agent);
+    kv_.DropAgent(agent);
     owner_.OnLost(number, std::move(why));
   } else if (std::erase_if(kept_, [agent](const auto& k) { return k.second.agent == agent; }) > 0) {
     objects_.Leave(agent);
-    owner_.OnGone(agent);
+    kv_.DropAgent(agent);
   } else {
     EndRelease(agent);
   }
@@ -161,14 +155,14 @@ void ElasticAgents::Release(int host, Generation newest) {
         kReleaseLimit, [this, agent] { loop_.Post([this, agent] { EndRelease(agent); }); });
   } else {
     agents_.Release(agent);
-    owner_.OnGone(agent);
+    kv_.DropAgent(agent);
   }
 }
 
 void ElasticAgents::EndRelease(int agent) {
   if (released_.erase(agent) == 0) return;
   agents_.Release(agent);
-  owner_.OnGone(agent);
+  kv_.DropAgent(agent);
   CheckReleased();
 }
 
@@ -202,7 +196,7 @@ void ElasticAgents::KeepOnly(const std::vector<HostSlots>& hosts) {
 void ElasticAgents::GiveUp(const JobHost& host) {
   objects_.Leave(host.agent);
   agents_.Release(host.agent);
-  owner_.OnGone(host.agent);
+  kv_.DropAgent(host.agent);
 }
 
 void ElasticAgents::CheckReleased() {

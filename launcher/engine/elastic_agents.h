@@ -8,24 +8,20 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/loop.h"
-#include "launcher/engine/agent_set.h"
 #include "launcher/engine/directory_sync.h"
 #include "launcher/engine/elastic_hosts.h"
-#include "launcher/engine/host_table.h"
+#include "launcher/engine/job_agents.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/engine/object_feed.h"
 
 namespace hvdray {
 
 /// Threads: the loop's.
 /// Owns the agents, the host table and running copies.
-class ElasticAgents final : private AgentSet::Owner {
+class ElasticAgents final : public JobAgents {
  public:
   /// What they tell, from the loop, OnLeft() also from within Release().
   class Owner {
@@ -40,15 +36,8 @@ class ElasticAgents final : private AgentSet::Owner {
     virtual void OnLost(int host, Status why) = 0;
     /// `agent` no longer belongs to its host: before OnLost(). Its last output may still arrive.
     virtual void OnLeft(int agent) = 0;
-    /// Nothing more will arrive from that agent.
-    virtual void OnGone(int agent) = 0;
-    /// As in AgentSet::Owner.
-    virtual void OnControlRoom(int agent) = 0;
-    virtual void OnOutputRoom() = 0;
     /// `host`: -1 for a released agent.
     virtual void OnMessage(int agent, int host, wire::Message&& message) = 0;
-    /// A line for the user.
-    virtual void OnNoise(std::string_view line) = 0;
     /// After EndReleases(): all releases are complete.
     virtual void OnReleased() = 0;
 
@@ -56,9 +45,10 @@ class ElasticAgents final : private AgentSet::Owner {
     ~Owner() = default;
   };
 
-  /// Loop, transport, `reach`, plan and owner outlive it.
-  ElasticAgents(Loop& loop, Transport& transport, ElasticHosts& reach, const LaunchPlan& plan,
-                Owner& owner);
+  /// `reach`: with hosts; its hosts and transport, the plan and the others outlive it. `hold`,
+  /// `handlers`: see KvBridge.
+  ElasticAgents(Loop& loop, const JobReach& reach, const LaunchPlan& plan, KvBridge::Hold hold,
+                KvBridge::Handlers handlers, Listener& listener, Owner& owner);
 
   /// Dials the host, with a new agent, unless one is kept from a former job; answered by OnReady(),
   /// maybe at once, or OnLost().
@@ -77,21 +67,13 @@ class ElasticAgents final : private AgentSet::Owner {
   /// Drops the message if the host has no agent.
   void SendTo(int host, wire::Message message);
 
-  /// Every host gets all of them before its first worker, and present ones what comes now, in order
-  /// with what else is sent to them.
-  ObjectFeed& objects() { return objects_; }
-  AgentSet& agents() { return agents_; }
-  HostTable& hosts() { return hosts_; }
   ElasticNics& nics() { return nics_; }
-  /// Pids of lost agents on this machine, for EndLeftovers().
-  const std::set<uint32_t>& lost_here() const { return lost_here_; }
 
  private:
   void OnReady(int agent, const wire::HostFacts& facts) override;
   void OnMessage(int agent, wire::Message&& message) override;
   void OnLost(int agent, Status why) override;
   void OnNoise(int agent, ByteView line) override;
-  void OnControlRoom(int agent) override { owner_.OnControlRoom(agent); }
   void OnOutputRoom(int agent) override;
   void Copy(int host);
   void CopyObjects(int host);
@@ -104,14 +86,10 @@ class ElasticAgents final : private AgentSet::Owner {
   ElasticHosts& reach_;
   const LaunchPlan& plan_;
   Owner& owner_;
-  AgentSet agents_;
-  HostTable hosts_;
   ElasticNics nics_;
   std::map<int, std::unique_ptr<DirectorySync>> copies_;  // By host, while they run.
-  ObjectFeed objects_;
-  std::map<int, Watch> released_;        // Agents whose last output is waited for.
-  std::map<std::string, JobHost> kept_;  // By name: of a former job.
-  std::set<uint32_t> lost_here_;
+  std::map<int, Watch> released_;                         // Agents whose last output is waited for.
+  std::map<std::string, JobHost> kept_;                   // By name: of a former job.
   bool is_ending_ = false;
 };
 

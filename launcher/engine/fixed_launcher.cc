@@ -5,7 +5,6 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -14,15 +13,11 @@
 
 #include "base/log.h"
 #include "launcher/driver/gang_driver.h"
-#include "launcher/engine/agent_set.h"
 #include "launcher/engine/driver_loop.h"
 #include "launcher/engine/driver_policies.h"
+#include "launcher/engine/fixed_agents.h"
 #include "launcher/engine/generation_start.h"
-#include "launcher/engine/host_table.h"
 #include "launcher/engine/job_launcher.h"
-#include "launcher/engine/kv_bridge.h"
-#include "launcher/engine/object_feed.h"
-#include "launcher/engine/start_sequence.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/job/value_text.h"
 
@@ -35,22 +30,13 @@ void LogStateChange(const StateChange& change) {
       change.from, change.to);
 }
 
-class FixedLauncher final : public JobLauncher,
-                            private AgentSet::Owner,
-                            private StartSequence::Owner {
+class FixedLauncher final : public JobLauncher, private FixedAgents::Owner {
  public:
   FixedLauncher(Loop& loop, Transport& transport, Trace& trace, LaunchPlan plan)
       : JobLauncher(loop, trace, std::move(plan), "rank"),
-        agents_(loop, transport, Names(plan_.hosts), plan_.build, ToWelcome(plan_), *this),
-        kv_(agents_),
-        start_(loop, trace, plan_, hosts_, *this),
-        objects_(ObjectFeed::Hosts::kFixed, agents_) {
-    for (size_t i = 0; i < plan_.hosts.size(); ++i) {
-      const auto host = static_cast<int>(i);
-      hosts_.Connect(host, plan_.hosts[i], host);
-      hosts_.At(host).is_remote = plan_.is_remote[i];
-    }
-    progress_.host_count = hosts_.size();
+        agents_(loop, transport, trace, plan_, *this, *this),
+        start_limit_(loop, plan_) {
+    progress_.host_count = agents_.hosts().size();
     progress_.np = static_cast<int>(plan_.ranks.size());
   }
 
@@ -66,63 +52,157 @@ class FixedLauncher final : public JobLauncher,
   void HostLeaves(const std::string& /*host*/, Duration /*in*/) override {}
 
  private:
-  /// One gang, and the way to its driver.
-  struct Gang {
-    Gang(FixedLauncher& owner, GangPolicy policy, std::vector<RankInfo> places, TimePoint began)
-        : ranks(std::move(places)),
-          driver(std::move(policy), ranks, began, &LogStateChange),
-          loop(owner.loop_, driver, owner) {}
-    const std::vector<RankInfo> ranks;
-    GangDriver driver;
-    DriverLoop<FixedLauncher, GangDriver, Event, Effect> loop;
+  /// One gang: its driver, what the driver orders, and the ranks that were started last. All of it
+  /// goes with the gang; the number of its generation is the launcher's, since the next one's is
+  /// higher.
+  class Gang {
+   public:
+    Gang(FixedLauncher& owner, GangPolicy policy, std::vector<RankInfo> ranks, TimePoint began)
+        : owner_(owner),
+          ranks_(std::move(ranks)),
+          driver_(std::move(policy), ranks_, began, &LogStateChange),
+          loop_(owner.loop_, driver_, *this) {}
+
+    int size() const { return static_cast<int>(ranks_.size()); }
+    void Start() { loop_.Start(); }
+    void Feed(Event fact) { loop_.Feed(std::move(fact)); }
+    /// A host has been ready before the gang began, as observers know.
+    void Repeat(int host, const wire::HostFacts& facts) {
+      is_repeating_ = true;
+      Feed(event::HostReady{host, facts});
+      is_repeating_ = false;
+    }
+    std::vector<int> StartedRanks() const {
+      std::vector<int> ranks(started_.ranks.size());
+      std::iota(ranks.begin(), ranks.end(), 0);
+      return ranks;
+    }
+
+    /// The steps before are done.
+    void StartWorkers() {
+      Log(LogLevel::kInfo, "launcher", "starting ranks 0 to {} on {} (generation {})",
+          started_.ranks.size() - 1, CompressHostList(Names(owner_.plan_.hosts)),
+          started_.generation);
+      const std::vector<RankInfo> ranks = RanksForWorkers(owner_.plan_, started_.ranks);
+      effect::StartWorkers start{.generation = started_.generation,
+                                 .workers = {},
+                                 .restart_count = started_.restart_count,
+                                 .master_port = started_.master_port};
+      for (const RankInfo& place : ranks) start.workers.push_back({kNoWorker, place});
+      owner_.agents_.kv().Reset(ranks, start.generation);
+      auto messages = StartMessages(owner_.plan_, start, ranks, owner_.agents_.hosts());
+      const bool is_first = start.generation == 1;
+      if (is_first) owner_.SayThreads(messages);
+      for (auto& [host, message] : messages) {
+        owner_.agents_.links().Send(host, {start.generation, wire::KvReset{}});
+        owner_.agents_.links().Send(host, {start.generation, std::move(message)});
+      }
+      TellWorkers();
+      // A later generation gets no stdin, since the stream is half read.
+      const auto& reader = *owner_.plan_.spec.stdin_rank;
+      reader&& is_first ? owner_.workers_->StartStdin(*reader) : owner_.workers_->DropStdin();
+    }
+
+    // ---- of DriverLoop
+
+    void OnFact(const Event& event, TimePoint now) {
+      if (!is_repeating_) owner_.observers_.OnEvent(event, now);
+    }
+    void OnEffect(const Effect& effect, TimePoint now) { owner_.observers_.OnEffect(effect, now); }
+    void OnLate(const Event& event) { AddLateFault(owner_.verdict_, event); }
+    void OnIdle() { owner_.OnIdle(); }
+
+    void Apply(const effect::StartGeneration& start) {
+      owner_.generation_ = start.generation;
+      owner_.errors_.Clear();
+      owner_.workers_->ClearChannels();
+      owner_.console_->SetGeneration(start.generation);
+      owner_.progress_.workers_started = 0;
+      NoteEarlierFailure();
+      for (const RankInfo& rank : start.ranks) {
+        owner_.workers_->guard().Admit(rank.rank, rank.host_index, start.generation);
+      }
+      owner_.console_->output().StartGeneration(start.ranks);
+      started_ = start;
+      owner_.agents_.BeginSteps(start.generation);
+    }
+
+    void Apply(const effect::StopGeneration& stop) {
+      owner_.agents_.steps().Drop();
+      for (const RankInfo& info : started_.ranks) owner_.TellEnd(info.rank, stop.grace);
+      const std::vector<wire::Body> orders =
+          owner_.console_->StopOrders(stop.grace, owner_.is_sigint_first_);
+      for (const int host : stop.hosts) {
+        for (const wire::Body& order : orders) {
+          owner_.agents_.links().Send(host, {stop.generation, order});
+        }
+      }
+    }
+
+    void Apply(const effect::Say& say) { owner_.console_->Say(say.text); }
+
+    void Apply(const effect::Finish& finish) {
+      owner_.verdict_ = finish.verdict;
+      loop_.Finish();
+      owner_.agents_.steps().Drop();
+      owner_.client_->is_one_gang() ? owner_.FinishConsole() : owner_.EndGang();
+    }
+
+   private:
+    void TellWorkers() {
+      std::vector<int> workers;
+      owner_.client_->OnNoWorkers();
+      for (const RankInfo& place : started_.ranks) {
+        owner_.client_->OnWorker(place.rank, place);
+        workers.push_back(place.rank);
+      }
+      owner_.client_->OnMembers(started_.ranks, workers);
+    }
+
+    // Called before the next attempt's output replaces the last one's.
+    void NoteEarlierFailure() {
+      const std::optional<WorkerRecord>& failure = driver_.earlier_failure();
+      if (!failure) return;
+      auto& failures = owner_.earlier_failures_;
+      failures.push_back({*failure, owner_.console_->output().LastWordsOf(failure->rank)});
+      if (failures.size() > kMaxEarlierFailures) failures.pop_front();
+    }
+
+    FixedLauncher& owner_;
+    const std::vector<RankInfo> ranks_;
+    GangDriver driver_;
+    DriverLoop<Gang, GangDriver, Event, Effect> loop_;
+    effect::StartGeneration started_{};  // the latest
+    bool is_repeating_ = false;          // facts that observers know
   };
 
-  void Feed(Event fact) {
-    if (gang_) return gang_->loop.Feed(std::move(fact));
-    OnFact(fact, loop_.Now());  // between two gangs
+  void Feed(Event fact) override {
+    if (gang_) return gang_->Feed(std::move(fact));
+    observers_.OnEvent(fact, loop_.Now());  // between two gangs
   }
 
-  AgentSet& agents() override { return agents_; }
-  KvBridge& kv() override { return kv_; }
-  ObjectFeed& objects() override { return objects_; }
+  JobAgents& agents() override { return agents_; }
 
   void Start() override {
     Log(LogLevel::kInfo, "launcher", "starting agents on {}", CompressHostList(Names(plan_.hosts)));
     OnIdle();
-    agents_.StartAll();
-    if (gang_) gang_->loop.Start();
+    agents_.links().StartAll();
+    if (gang_) gang_->Start();
   }
 
   void OnReady(int host, const wire::HostFacts& facts) override {
-    hosts_.At(host).facts = facts;
-    Log(LogLevel::kInfo, "host " + plan_.hosts[static_cast<size_t>(host)].host,
-        "its agent is ready: process {}, {} CPUs", facts.agent_pid, facts.cpu_count);
     ++progress_.hosts_ready;
-    objects_.Join(host);
     Feed(event::HostReady{host, facts});
     client_->OnTaken();  // objects first: the gang may begin with them
     SendWarm(host);      // before the gang, which may wait for it
-    if (pending_start_ && progress_.hosts_ready == hosts_.size()) BeginGang();
+    if (pending_start_ && agents_.AreAllReady()) BeginGang();
   }
 
   void OnLost(int host, Status why) override {
-    kv_.DropAgent(host);
-    start_.Drop();
-    lost_.emplace(host, why);
-    objects_.Leave(host);
-    if (pending_start_) RefuseStart(ErrorOfHost(plan_.hosts[static_cast<size_t>(host)].host, why));
+    if (pending_start_) RefuseStart(ErrorOfHost(agents_.Name(host), why));
     if (warming_.contains(host)) AnswerWarm(host, {.why = why.message()});
     Feed(event::HostLost{host, std::move(why)});
     client_->OnTaken();
-  }
-
-  void OnOutputRoom(int /*host*/) override { client_->OnTaken(); }
-
-  void OnControlRoom(int host) override { kv_.OnRoom(host); }
-
-  void OnNoise(int host, ByteView line) override {
-    console_->output().Say(
-        NoticeLine(LogLevel::kInfo, plan_.hosts[static_cast<size_t>(host)].host, line));
   }
 
   void FeedError(int rank, LastError error, std::optional<Duration> age) override {
@@ -135,68 +215,22 @@ class FixedLauncher final : public JobLauncher,
 
   void OnForwardSignal(int signo) override {
     if (progress_.workers_started > 0)
-      return agents_.SendAll({generation_, wire::Signal{-1, signo}});
+      return agents_.links().SendAll({generation_, wire::Signal{-1, signo}});
     console_->Say("no worker yet to receive the signal");
   }
 
-  void RecordReport(int rank, uint32_t number, const Json& metrics) override {
+  void OnReport(int rank, uint32_t number, const Json& metrics) override {
     observers_.OnReport(generation_, rank, number, metrics);
   }
 
-  void SendStep(int host, wire::Body body) override {
-    agents_.Send(host, {generation_, std::move(body)});
-  }
-  void OnStepFailed(int host, Status why) override { Feed(event::HostLost{host, std::move(why)}); }
-  void OnCopying(bool is_active) override { Feed(event::Copying{is_active}); }
-  void OnSynced(int host, const SyncStats& stats) override { Feed(event::HostSynced{host, stats}); }
-
-  friend DriverLoop<FixedLauncher, GangDriver, Event, Effect>;
-  void OnFact(const Event& event, TimePoint now) {
-    if (!is_repeating_) observers_.OnEvent(event, now);
-  }
-  void OnEffect(const Effect& effect, TimePoint now) { observers_.OnEffect(effect, now); }
-  void OnLate(const Event& event) { AddLateFault(verdict_, event); }
-
   // ---- gangs of a client
 
-  // All agents are ready or lost, and no link is full.
-  bool HasObjectRoom() override {
-    for (int host = 0; host < hosts_.size(); ++host) {
-      if (IsAwaited(host)) {
-        LimitObjectWait();
-        return false;
-      }
-    }
-    return objects_.HasRoom();
-  }
+  bool HasObjectRoom() override { return agents_.HasObjectRoom(); }
 
-  bool IsAwaited(int host) const { return !agents_.IsReady(host) && !lost_.contains(host); }
-
-  // An object holds up what its client says, even a bye, so it does not wait for ever.
-  void LimitObjectWait() {
-    if (object_timer_.is_active()) return;
-    AfterStartTimeout(object_timer_, loop_.Now(), [this] {
-      for (int host = 0; host < hosts_.size(); ++host) {
-        if (!IsAwaited(host)) continue;
-        agents_.Release(host);
-        OnLost(host, {ErrorCode::kConnectTimeout,
-                      fmt::format("host {}: not ready after {} (--start-timeout)",
-                                  plan_.hosts[static_cast<size_t>(host)].host,
-                                  ShowDuration(*plan_.spec.start_timeout))});
-      }
-    });
-  }
-
-  // Nothing can start any more.
+  // Something can still start.
   Status CheckHosts() const {
     if (serve_end_.is_asked()) return {ErrorCode::kCancelled, "hvdray serve is ending"};
-    if (lost_.empty()) return {};
-    const auto& [number, why] = *lost_.begin();
-    const std::string host = "host " + plan_.hosts[static_cast<size_t>(number)].host;
-    std::string_view cause = why.message();
-    if (cause.starts_with(host + ": ")) cause.remove_prefix(host.size() + 2);
-    return {ErrorCode::kAgentLost, fmt::format("{} is lost: {}", host, cause),
-            "start another hvdray serve"};
+    return agents_.CheckNoneLost();
   }
 
   Status TakeHosts(const control::Hosts& /*hosts*/) override {
@@ -215,9 +249,9 @@ class FixedLauncher final : public JobLauncher,
     }
     HVDRAY_ASSIGN_OR_RETURN(warm_env_, EnvironmentOf(warm.env));
     plan_.spec.preload.Set(warm.preload, "control");
-    for (int host = 0; host < hosts_.size(); ++host) warming_.insert(host);
-    for (int host = 0; host < hosts_.size(); ++host) {
-      if (agents_.IsReady(host)) SendWarm(host);
+    for (int host = 0; host < agents_.hosts().size(); ++host) warming_.insert(host);
+    for (int host = 0; host < agents_.hosts().size(); ++host) {
+      if (agents_.links().IsReady(host)) SendWarm(host);
     }
     return {};
   }
@@ -227,13 +261,13 @@ class FixedLauncher final : public JobLauncher,
     // That of the gang is for its restarts.
     const auto env = std::exchange(plan_.spec.env, {});
     plan_.spec.env.Set(warm_env_, "control");
-    agents_.Send(host, {0, WarmOrder(plan_, hosts_.At(host))});
+    agents_.links().Send(host, {0, WarmOrder(plan_, agents_.hosts().At(host))});
     plan_.spec.env = env;
   }
 
   void AnswerWarm(int host, const wire::Warmed& warmed) {
     warming_.erase(host);
-    client_->OnWarmed(plan_.hosts[static_cast<size_t>(host)].host, warmed, warming_.size());
+    client_->OnWarmed(agents_.Name(host), warmed, warming_.size());
   }
 
   Status StartGang(const control::Start& start) override {
@@ -243,11 +277,11 @@ class FixedLauncher final : public JobLauncher,
     HVDRAY_ASSIGN_OR_RETURN(std::vector<std::string> env, EnvironmentOf(start.env));
     plan_.spec.env.Set(std::move(env), "control");
     pending_start_ = true;
-    if (progress_.hosts_ready == hosts_.size()) {
+    if (agents_.AreAllReady()) {
       BeginGang();
       return {};
     }
-    AfterStartTimeout(start_timer_, loop_.Now(), [this] {
+    start_limit_.Begin([this] {
       RefuseStart({ErrorCode::kConnectTimeout,
                    fmt::format("not all hosts are ready after {} (--start-timeout)",
                                ShowDuration(*plan_.spec.start_timeout))});
@@ -255,41 +289,28 @@ class FixedLauncher final : public JobLauncher,
     return {};
   }
 
-  // `timer`: a member.
-  void AfterStartTimeout(Watch& timer, TimePoint began, const std::function<void()>& on_late) {
-    const Duration held_up = plan_.place.held_up ? plan_.place.held_up() : Duration::zero();
-    timer =
-        loop_.After(began + *plan_.spec.start_timeout + held_up - loop_.Now(), [=, this, &timer] {
-          if (plan_.place.held_up && plan_.place.held_up() > held_up) {
-            return AfterStartTimeout(timer, began, on_late);
-          }
-          on_late();
-        });
-  }
-
   void RefuseStart(const Status& why) {
     pending_start_ = false;
-    start_timer_.Cancel();
+    start_limit_.Cancel();
     client_->OnRefused(why);
   }
 
   // All hosts are ready.
   void BeginGang() {
     pending_start_ = false;
-    start_timer_.Cancel();
+    start_limit_.Cancel();
     GangPolicy policy = ToGangPolicy(plan_.spec, plan_.place);
     policy.last_generation = generation_;
     is_sigint_first_ = false;
     earlier_failures_.clear();
     gang_ =
         std::make_unique<Gang>(*this, std::move(policy), std::move(pending_ranks_), loop_.Now());
-    progress_.np = static_cast<int>(gang_->ranks.size());
-    gang_->loop.Start();
-    is_repeating_ = true;
-    for (int host = 0; host < hosts_.size(); ++host) {
-      Feed(event::HostReady{host, hosts_.At(host).facts});
+    progress_.np = gang_->size();
+    gang_->Start();
+    // It may end before it knows of hosts without workers.
+    for (int host = 0; gang_ && host < agents_.hosts().size(); ++host) {
+      gang_->Repeat(host, agents_.hosts().At(host).facts);
     }
-    is_repeating_ = false;
   }
 
   void Dismiss(Duration grace) override {
@@ -298,13 +319,10 @@ class FixedLauncher final : public JobLauncher,
   }
 
   // The gang's workers are gone, and their output has arrived.
-  void EndGang(const effect::Finish& finish) {
-    verdict_ = finish.verdict;
-    gang_->loop.Finish();
-    start_.Drop();
-    const JobReport report = MakeReport();
+  void EndGang() {
+    serve_end_.OnGangEnded(verdict_);
+    const JobReport report = MakeReport();  // takes the verdict
     workers_->ClearChannels();
-    serve_end_.OnGangEnded(finish.verdict);
     // We are in its own loop, which goes on for a moment.
     std::shared_ptr<Gang> ended = std::move(gang_);
     client_->OnStopped(report);
@@ -320,97 +338,13 @@ class FixedLauncher final : public JobLauncher,
     JobLauncher::EndServing(cause);
   }
 
-  // ---- effects
-
-  void Apply(const effect::StartGeneration& start) {
-    generation_ = start.generation;
-    errors_.Clear();
-    workers_->ClearChannels();
-    console_->SetGeneration(generation_);
-    progress_.workers_started = 0;
-    NoteEarlierFailure();
-    for (const RankInfo& rank : start.ranks) {
-      workers_->guard().Admit(rank.rank, rank.host_index, start.generation);
-    }
-    console_->output().StartGeneration(start.ranks);
-    started_ = start;
-    start_.Begin(start.generation);
-  }
-
-  // Called before the next attempt's output replaces the last one's.
-  void NoteEarlierFailure() {
-    const std::optional<WorkerRecord>& failure = gang_->driver.earlier_failure();
-    if (!failure) return;
-    earlier_failures_.push_back({*failure, console_->output().LastWordsOf(failure->rank)});
-    if (earlier_failures_.size() > kMaxEarlierFailures) earlier_failures_.pop_front();
-  }
-
-  void OnMayStart() override {
-    Log(LogLevel::kInfo, "launcher", "starting ranks 0 to {} on {} (generation {})",
-        started_.ranks.size() - 1, CompressHostList(Names(plan_.hosts)), generation_);
-    const std::vector<RankInfo> ranks = RanksForWorkers(plan_, started_.ranks);
-    effect::StartWorkers start{.generation = generation_,
-                               .workers = {},
-                               .restart_count = started_.restart_count,
-                               .master_port = started_.master_port};
-    for (const RankInfo& place : ranks) start.workers.push_back({kNoWorker, place});
-    kv_.Reset(ranks, generation_);
-    auto messages = StartMessages(plan_, start, ranks, hosts_);
-    if (generation_ == 1) SayThreads(messages);
-    for (auto& [host, message] : messages) {
-      agents_.Send(host, {generation_, wire::KvReset{}});
-      agents_.Send(host, {generation_, std::move(message)});
-    }
-    TellWorkers();
-    // A later generation gets no stdin, since the stream is half read.
-    const auto& reader = *plan_.spec.stdin_rank;
-    reader&& generation_ == 1 ? workers_->StartStdin(*reader) : workers_->DropStdin();
-  }
-
-  void TellWorkers() {
-    std::vector<int> workers;
-    client_->OnNoWorkers();
-    for (const RankInfo& place : started_.ranks) {
-      client_->OnWorker(place.rank, place);
-      workers.push_back(place.rank);
-    }
-    client_->OnMembers(started_.ranks, workers);
-  }
-
-  void Apply(const effect::StopGeneration& stop) {
-    start_.Drop();
-    for (const RankInfo& info : started_.ranks) TellEnd(info.rank, stop.grace);
-    const std::vector<wire::Body> orders = console_->StopOrders(stop.grace, is_sigint_first_);
-    for (const int host : stop.hosts) {
-      for (const wire::Body& order : orders) agents_.Send(host, {stop.generation, order});
-    }
-  }
-
-  void Apply(const effect::Say& say) { console_->Say(say.text); }
-
-  void Apply(const effect::Finish& finish) {
-    if (!client_->is_one_gang()) return EndGang(finish);
-    verdict_ = finish.verdict;
-    gang_->loop.Finish();
-    start_.Drop();
-    FinishConsole();
-  }
-
-  std::vector<uint32_t> LostPidsHere() override {
-    std::vector<uint32_t> pids;
-    for (const auto& [number, why] : lost_) {
-      const JobHost& host = hosts_.At(number);
-      if (!host.is_remote) pids.push_back(host.facts.agent_pid);
-    }
-    return pids;
-  }
+  void OnMayStart() override { gang_->StartWorkers(); }
 
   // Of the objects of a client that has gone, another one with that number may be its successor's.
   void OnObjectProblem(int host, uint32_t client, const wire::ObjectProblem& problem) {
-    objects_.OnMapped(host, problem.object);
+    agents_.objects().OnMapped(host, problem.object);
     if (problem.error == 0 || client != client_->gone_clients()) return;
-    client_->OnObjectProblem(problem.object, plan_.hosts[static_cast<size_t>(host)].host,
-                             problem.error);
+    client_->OnObjectProblem(problem.object, agents_.Name(host), problem.error);
   }
 
   void OnMessage(int host, wire::Message&& message) override {
@@ -425,35 +359,24 @@ class FixedLauncher final : public JobLauncher,
       if (generation == generation_) client_->OnWorkerStarted(started->rank, started->pid);
     } else if (const auto* exited = std::get_if<wire::WorkerExited>(&message.body)) {
       Log(LogLevel::kInfo, "launcher", "rank {} {}", exited->rank, Describe(exited->status));
-      if (generation == generation_ && !exited->status.is_success()) {
-        errors_.OnFailed(console_->output(), *exited, OtherRanks());
+      if (generation == generation_ && gang_ && !exited->status.is_success()) {
+        // Others may have printed errors when the first one fails.
+        errors_.OnFailed(console_->output(), *exited,
+                         errors_.has_failed() ? std::vector<int>() : gang_->StartedRanks());
       }
       if (generation == generation_) workers_->OnExited(exited->rank);
       Feed(event::WorkerExited{generation, exited->rank, exited->status, exited->was_stopping});
     } else if (const auto* stopped = std::get_if<wire::GenerationStopped>(&message.body)) {
-      hosts_.At(host).relay = stopped->relay;
-      hosts_.At(host).facts.offered_port = stopped->offered_port;
+      agents_.hosts().At(host).relay = stopped->relay;
+      agents_.hosts().At(host).facts.offered_port = stopped->offered_port;
       Feed(event::GenerationStopped{generation, host, stopped->swept, stopped->offered_port});
     } else if (const auto* warmed = std::get_if<wire::Warmed>(&message.body)) {
-      OnWarmedHost(host, generation, *warmed);
-    } else if (!start_.OnMessage(host, message)) {
+      OnWarmed(agents_.Name(host), generation, *warmed);
+      if (generation == 0 && warming_.contains(host)) AnswerWarm(host, *warmed);
+    } else if (!agents_.steps().OnMessage(host, message)) {
       Log(LogLevel::kDebug, "launcher", "ignored {} from {}",
-          wire::Name(wire::TypeOf(message.body)), plan_.hosts[static_cast<size_t>(host)].host);
+          wire::Name(wire::TypeOf(message.body)), agents_.Name(host));
     }
-  }
-
-  void OnWarmedHost(int host, Generation generation, const wire::Warmed& warmed) {
-    const std::string& name = plan_.hosts[static_cast<size_t>(host)].host;
-    observers_.OnWarmed(name, generation, warmed);
-    OnWarmed(name, warmed);
-    if (generation == 0 && warming_.contains(host)) AnswerWarm(host, warmed);
-  }
-
-  // Workers that may have printed errors when the first one fails.
-  std::vector<int> OtherRanks() const {
-    std::vector<int> ranks(errors_.has_failed() ? 0 : started_.ranks.size());
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
   }
 
   JobReport MakeReport() override {
@@ -464,30 +387,22 @@ class FixedLauncher final : public JobLauncher,
     JobReport report = BeginReport(std::move(last));
     report.np = progress_.np;
     report.generations = generation_;
-    report.hosts = hosts_.Report();
+    report.hosts = agents_.hosts().Report();
     report.earlier_failures.assign(earlier_failures_.begin(), earlier_failures_.end());
     return report;
   }
 
-  AgentSet agents_;
-  KvBridge kv_;
-  HostTable hosts_;
-  StartSequence start_;
-  effect::StartGeneration started_{};  // the latest
-  std::map<int, Status> lost_;         // and why
+  FixedAgents agents_;
   std::deque<EarlierFailure> earlier_failures_;
   Generation generation_ = 0;
-  ObjectFeed objects_;
   std::unique_ptr<Gang> gang_;  // null: between two of a client's
 
   // Of a client with more than one gang.
   bool pending_start_ = false;  // until all hosts are ready
   std::vector<RankInfo> pending_ranks_;
-  Watch start_timer_;
-  Watch object_timer_;                 // of the first object that came before all hosts were ready
+  StartLimit start_limit_;
   std::vector<std::string> warm_env_;  // of the client's last order to warm
   std::set<int> warming_;              // hosts that have not answered it
-  bool is_repeating_ = false;          // facts that observers know
 };
 
 }  // namespace

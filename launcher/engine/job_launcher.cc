@@ -36,8 +36,9 @@ void JobLauncher::Say(std::string_view line) {
 
 Status JobLauncher::OpenConsole() {
   HVDRAY_RETURN_IF_ERROR(CheckReportPaths(plan_.spec));
-  HVDRAY_ASSIGN_OR_RETURN(console_, JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment,
-                                                     agents(), *this, plan_.place.record_fd));
+  HVDRAY_ASSIGN_OR_RETURN(
+      console_, JobConsole::Open(loop_, trace_, plan_.spec, plan_.environment, agents().links(),
+                                 *this, plan_.place.record_fd));
   return observers_.OpenEvents(plan_, client_->event_sink(), [this](Status why) {
     OnUserEvent(event::OutputDamaged{std::move(why)});
   });
@@ -63,13 +64,13 @@ void JobLauncher::TellEnd(int worker, Duration grace) {
 bool JobLauncher::OnCommon(int agent, wire::Message& message) {
   const Result<bool> is_done = workers_->OnMessage(agent, message);
   if (!is_done.ok()) {
-    agents().Reject(agent, is_done.status());
+    agents().links().Reject(agent, is_done.status());
     return true;
   }
   if (*is_done) return true;
   auto* request = std::get_if<wire::KvRequest>(&message.body);
   if (request == nullptr) return false;
-  kv().OnRequest(agent, message.generation, std::move(*request));
+  agents().kv().OnRequest(agent, message.generation, std::move(*request));
   return true;
 }
 
@@ -78,16 +79,14 @@ void JobLauncher::OnOutput(wire::Output& output) {
   if (output.stream == wire::StreamId::kStderr) errors_.OnStderr(console_->output(), output.rank);
 }
 
-void JobLauncher::OnReport(int worker, uint32_t number, const Json& metrics) {
-  RecordReport(worker, number, metrics);
-}
-
 void JobLauncher::OnViolation(int worker, const Status& why) {
   console_->Say(ChannelFaultText(fmt::format("{} {}", worker_word_, worker), why));
   FeedError(worker, ChannelError(why), {});
 }
 
-void JobLauncher::OnWarmed(const std::string& host, const wire::Warmed& warmed) {
+void JobLauncher::OnWarmed(const std::string& host, Generation generation,
+                           const wire::Warmed& warmed) {
+  observers_.OnWarmed(host, generation, warmed);
   if (const auto text = warm_starts_.OnWarmed(host, warmed)) console_->Say(*text);
 }
 
@@ -99,15 +98,15 @@ void JobLauncher::OnIdle() {
 
 Status JobLauncher::OpenClient(std::optional<ServeOptions> serve) {
   WorkerLinks::Owner& owner = *this;
-  workers_ = std::make_unique<WorkerLinks>(loop_, agents(), objects(), owner);
+  workers_ = std::make_unique<WorkerLinks>(loop_, agents().links(), agents().objects(), owner);
   if (!serve) {
     client_ = std::make_unique<OneGang>();
     return {};
   }
   HVDRAY_ASSIGN_OR_RETURN(client_, ServeSession::Open(loop_, std::move(*serve), *this, *workers_));
   base_env_ = *plan_.spec.env;
-  HVDRAY_RETURN_IF_ERROR(agents().OfferMemory());
-  agents().RequireVersion(wire::kChannelVersion);
+  HVDRAY_RETURN_IF_ERROR(agents().links().OfferMemory());
+  agents().links().RequireVersion(wire::kChannelVersion);
   return {};
 }
 
@@ -117,11 +116,11 @@ void JobLauncher::StopGang(Duration grace, bool is_sigint_first) {
 }
 
 void JobLauncher::PutObject(const wire::ObjectPiece& piece) {
-  objects().Add(piece, client_->gone_clients());
+  agents().objects().Add(piece, client_->gone_clients());
 }
 
 bool JobLauncher::MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) {
-  return objects().AddMemory(object, memory, client_->gone_clients());
+  return agents().objects().AddMemory(object, memory, client_->gone_clients());
 }
 
 void JobLauncher::OnceWritten(std::function<void()> done) {
@@ -167,15 +166,15 @@ void JobLauncher::FinishConsole() {
       },
       // By now the keeper of a lost agent has ended, by itself or killed like the agent.
       [this] {
-        for (const uint32_t pid : LostPidsHere()) EndLeftovers(plan_.job_id, pid);
+        for (const uint32_t pid : agents().lost_here()) EndLeftovers(plan_.job_id, pid);
       });
 }
 
 JobReport JobLauncher::BeginReport(LastWords last) {
   JobReport report = console_->BeginReport(plan_, std::move(verdict_), std::move(last));
-  report.rendezvous = kv().store().stats();
-  report.stale_questions = kv().store().stale_questions();
-  report.refused_questions = kv().refused_questions();
+  report.rendezvous = agents().kv().store().stats();
+  report.stale_questions = agents().kv().store().stale_questions();
+  report.refused_questions = agents().kv().refused_questions();
   return report;
 }
 

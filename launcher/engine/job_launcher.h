@@ -19,13 +19,11 @@
 #include "launcher/driver/cause.h"
 #include "launcher/driver/last_error.h"
 #include "launcher/driver/verdict.h"
-#include "launcher/engine/agent_set.h"
+#include "launcher/engine/job_agents.h"
 #include "launcher/engine/job_client.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/engine/job_observers.h"
-#include "launcher/engine/kv_bridge.h"
 #include "launcher/engine/launcher.h"
-#include "launcher/engine/object_feed.h"
 #include "launcher/engine/serve_session.h"
 #include "launcher/engine/warm_starts.h"
 #include "launcher/engine/worker_errors.h"
@@ -39,6 +37,7 @@ namespace hvdray {
 /// the loop's.
 class JobLauncher : public Launcher,
                     protected JobClient::Owner,
+                    protected JobAgents::Listener,
                     private WorkerLinks::Owner,
                     private JobConsole::Owner {
  public:
@@ -54,16 +53,12 @@ class JobLauncher : public Launcher,
   JobLauncher(Loop& loop, Trace& trace, LaunchPlan plan, std::string_view worker_word);
 
   // What differs.
-  virtual AgentSet& agents() = 0;
-  virtual KvBridge& kv() = 0;
-  virtual ObjectFeed& objects() = 0;
+  virtual JobAgents& agents() = 0;
   /// Starts what needs the loop; called by Run().
   virtual void Start() = 0;
   virtual JobReport MakeReport() = 0;
   /// A worker's error, for the driver. `age`: since it appeared; nullopt: unchanged.
   virtual void FeedError(int worker, LastError error, std::optional<Duration> age) = 0;
-  /// A worker's report, for --events.
-  virtual void RecordReport(int worker, uint32_t number, const Json& metrics) = 0;
   /// What the user does, for the driver.
   virtual void FeedUserEvent(UserEvent event) = 0;
   /// The client stops its gang.
@@ -72,8 +67,6 @@ class JobLauncher : public Launcher,
   virtual bool HasGang() const = 0;
   /// The session ends; no gang is left.
   virtual void OnServeEnd() {}
-  /// The agents that were lost on this machine.
-  virtual std::vector<uint32_t> LostPidsHere() = 0;
 
   /// Makes the client and the links to the workers; nullopt: the client of `hvdray run`. Errors:
   /// those of ServeSession::Open() and AgentSet::OfferMemory().
@@ -86,7 +79,7 @@ class JobLauncher : public Launcher,
   /// Handles output, credits and requests to the store, and what an agent may not send; false: the
   /// message is another one.
   bool OnCommon(int agent, wire::Message& message);
-  void OnWarmed(const std::string& host, const wire::Warmed& warmed);
+  void OnWarmed(const std::string& host, Generation generation, const wire::Warmed& warmed);
   /// Tells how many threads the libraries of these workers start, if hvdray has chosen that.
   void SayThreads(const std::map<int, wire::StartGeneration>& messages);
   /// The progress line, while the driver has nothing to do.
@@ -124,13 +117,17 @@ class JobLauncher : public Launcher,
   void StopGang(Duration grace, bool is_sigint_first) final;
   void PutObject(const wire::ObjectPiece& piece) final;
   bool MapObject(int64_t object, const std::shared_ptr<const UniqueFd>& memory) final;
+  bool HasObjectRoom() override { return agents().objects().HasRoom(); }
   void OnceWritten(std::function<void()> done) final;
   void OnClientsGone() final { EndServing({}); }
 
-  // Of WorkerLinks::Owner.
+  // Of JobAgents::Listener.
+  void OnOutputRoom() final { client_->OnTaken(); }
+  void OnNoise(std::string_view line) final { console_->output().Say(line); }
+
+  // Of WorkerLinks::Owner; OnReport() differs.
   JobClient& client() final { return *client_; }
   void OnOutput(wire::Output& output) final;
-  void OnReport(int worker, uint32_t number, const Json& metrics) final;
   void OnViolation(int worker, const Status& why) final;
 
   // Of JobConsole::Owner.
