@@ -38,6 +38,28 @@ std::vector<Bytes> PiecesOf(size_t bytes) {
   return pieces;
 }
 
+Status PutAll(Mesh::Outbound& outbound, const void* data, size_t bytes) {
+  for (const Bytes piece : PiecesOf(bytes)) {
+    HVDRAY_RETURN_IF_ERROR(outbound.Put(static_cast<const char*>(data) + piece.start, piece.size));
+  }
+  return {};
+}
+
+Status WaitAll(Mesh::Inbound& inbound, size_t bytes) {
+  for (size_t i = 0; i < PiecesOf(bytes).size(); ++i) HVDRAY_RETURN_IF_ERROR(inbound.Wait());
+  return {};
+}
+
+// dst = theirs op mine, in the order of ranks: the result has the same bits wherever it is made.
+void Combine(ReduceFunction reduce, const void* lower, const void* upper, void* dst, size_t count) {
+  const void* sources[] = {lower, upper};
+  reduce(sources, 2, dst, nullptr, count, 1);
+}
+
+void CopyOwn(const void* from, void* to, size_t bytes) {
+  if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
+}
+
 class NetworkCommunicator : public Communicator {
  public:
   // `members` are ranks of the mesh; this rank's place among them is its rank here.
@@ -132,19 +154,6 @@ class NetworkCommunicator : public Communicator {
     return outbound ? outbound->Flush() : Status();
   }
 
-  static Status PutAll(Mesh::Outbound& outbound, const void* data, size_t bytes) {
-    for (const Bytes piece : PiecesOf(bytes)) {
-      HVDRAY_RETURN_IF_ERROR(
-          outbound.Put(static_cast<const char*>(data) + piece.start, piece.size));
-    }
-    return {};
-  }
-
-  static Status WaitAll(Mesh::Inbound& inbound, size_t bytes) {
-    for (size_t i = 0; i < PiecesOf(bytes).size(); ++i) HVDRAY_RETURN_IF_ERROR(inbound.Wait());
-    return {};
-  }
-
   // Each rank hears, over some others, of all: after step k of the last 2^(k+1).
   Status Barrier() {
     for (int distance = 1; distance < size(); distance *= 2) {
@@ -153,13 +162,6 @@ class NetworkCommunicator : public Communicator {
           mesh_->Receive(Member((rank() + size() - distance) % size()), nullptr, 0));
     }
     return {};
-  }
-
-  // dst = theirs op mine, in the order of ranks: the result has the same bits wherever it is made.
-  static void Combine(ReduceFunction reduce, const void* lower, const void* upper, void* dst,
-                      size_t count) {
-    const void* sources[] = {lower, upper};
-    reduce(sources, 2, dst, nullptr, count, 1);
   }
 
   void Divide(const Operation& operation, void* data, size_t count) const {
@@ -542,10 +544,6 @@ class NetworkCommunicator : public Communicator {
     FindReduce(operation.dtype, operation.op)(sources.data(), Ranks(), operation.recv, nullptr,
                                               operation.count, DivisorOf(operation));
     return {};
-  }
-
-  static void CopyOwn(const void* from, void* to, size_t bytes) {
-    if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
   }
 
   std::vector<Bytes> Blocks(std::span<const size_t> counts, const Operation& operation) const {
