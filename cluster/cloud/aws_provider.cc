@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/cloud/aws_provider.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
 #include <iterator>
 #include <mutex>
@@ -24,6 +19,7 @@
 #include "base/text.h"
 #include "base/user_home.h"
 #include "cluster/cloud/aws_plan.h"
+#include "cluster/cloud/key_files.h"
 #include "cluster/transport/foreground_process.h"
 
 namespace hvdray {
@@ -113,36 +109,6 @@ void AddTagSpecification(AwsForm& form, const std::string& resource, const Provi
   form.insert(form.end(), list.begin(), list.end());
 }
 
-/// Writes a private key so that no other user, and no half of it, is ever seen.
-Status WritePrivateKey(const std::string& path, const std::string& text) {
-  const std::string temporary = fmt::format("{}.{}.new", path, ::getpid());
-  const auto fault = [&](const char* call) {
-    const Status status = ErrnoStatus(call, errno);
-    ::unlink(temporary.c_str());
-    return Status(ErrorCode::kFileUnwritable, fmt::format("write {}: {}", path, status.message()));
-  };
-  UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.is_valid()) return fault("open");
-  if (!WriteAll(file.get(), text).ok()) return fault("write");
-  if (::fsync(file.get()) != 0) return fault("fsync");
-  // link(2), unlike rename(2), replaces nothing.
-  if (::link(temporary.c_str(), path.c_str()) != 0) return fault("link");
-  ::unlink(temporary.c_str());
-  return {};
-}
-
-// Beside a private key that `up` wrote: its SHA-256.
-constexpr std::string_view kKeyMark = ".pem.hvdray";
-
-std::set<std::string> NamesIn(const std::string& directory) {
-  std::set<std::string> names;
-  DIR* open = ::opendir(directory.c_str());
-  if (open == nullptr) return names;
-  while (const dirent* entry = ::readdir(open)) names.insert(&entry->d_name[0]);
-  ::closedir(open);
-  return names;
-}
-
 Status InvalidOf(const Status& status, std::string_view attempt) {
   return Status(status).WithContext(attempt);
 }
@@ -155,6 +121,7 @@ class AwsProvider final : public Provider {
         auth_(std::move(auth)),
         keeps_stopped_(keeps_stopped),
         home_(environment.GetOr("HOME", "/root")),
+        key_files_(home_),
         cancel_(std::move(cancel)),
         api_(std::move(account), input_.region, environment, std::move(edge)) {}
 
@@ -218,19 +185,13 @@ class AwsProvider final : public Provider {
   Status PurgeRole(std::vector<ProviderStep>& steps);
   Status CheckPurged(const std::vector<ProviderStep>& steps);
 
-  std::string KeyPath(const std::string& name) const {
-    return fmt::format("{}/.ssh/{}.pem", home_, name);
-  }
-  std::string MarkPath(const std::string& name) const {
-    return fmt::format("{}/.ssh/{}{}", home_, name, kKeyMark);
-  }
-  bool HasWrittenKey(const std::string& name) const;
   ProviderTags OurTags() const { return {{std::string(kAwsMadeByTag), input_.cluster_name}}; }
 
   const AwsInput input_;
   const ClusterAuth auth_;
   const bool keeps_stopped_;
   const std::string home_;
+  const KeyFiles key_files_;
   const std::function<void()> cancel_;
   AwsApi api_;
 
@@ -393,7 +354,7 @@ Result<AwsFacts> AwsProvider::ReadFacts() {
   }
   if (input_.private_key.empty()) {
     HVDRAY_ASSIGN_OR_RETURN(facts.keys, Keys());
-    facts.key_files = NamesIn(home_ + "/.ssh");
+    facts.key_files = key_files_.Names();
   }
   HVDRAY_RETURN_IF_ERROR(ReadMachineTypes(facts));
   HVDRAY_RETURN_IF_ERROR(ReadTemplates(facts));
@@ -492,10 +453,7 @@ Result<std::string> AwsProvider::MakeProfile(const AwsPlan& plan) {
 
 /// False: somebody else has made one of that name; plan again.
 Result<bool> AwsProvider::MakeKey(const AwsPlan& plan) {
-  const std::string directory = home_ + "/.ssh";
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Status(ErrorCode::kFileUnwritable, ErrnoStatus("make " + directory, errno).message());
-  }
+  HVDRAY_RETURN_IF_ERROR(key_files_.MakeDirectory());
   AwsForm form = {{"KeyName", plan.key_name}};
   AddTagSpecification(form, "key-pair", OurTags());
   // If an answer is lost, so is the key: the next `up` takes another name.
@@ -503,25 +461,12 @@ Result<bool> AwsProvider::MakeKey(const AwsPlan& plan) {
       api_.Call(AwsService::kEc2, "CreateKeyPair", form, AwsRepeat::kOnlyIfRefused);
   if (made.fault == AwsFault::kAlreadyExists) return false;
   if (!made.ok()) return made.status;
-  const std::string key = made.root.TextAt("keyMaterial") + "\n";
-  ::unlink(MarkPath(plan.key_name).c_str());  // of a key that is gone
-  Status written = WritePrivateKey(MarkPath(plan.key_name), Hex(Sha256(key)) + "\n");
-  if (written.ok()) written = WritePrivateKey(KeyPath(plan.key_name), key);
+  const Status written = key_files_.Write(plan.key_name, made.root.TextAt("keyMaterial") + "\n");
   if (!written.ok()) {
-    ::unlink(MarkPath(plan.key_name).c_str());
     (void)api_.Call(AwsService::kEc2, "DeleteKeyPair", {{"KeyName", plan.key_name}}).ok();
     return written;
   }
   return true;
-}
-
-/// The file is the one that `up` wrote on this machine, unchanged. What AWS says proves nothing:
-/// whoever may tag a key pair could have a file of ours removed.
-bool AwsProvider::HasWrittenKey(const std::string& name) const {
-  constexpr size_t kMaxKeyBytes = size_t{64} << 10;
-  const Result<std::string> mark = ReadFile(MarkPath(name), kMaxKeyBytes);
-  const Result<std::string> key = ReadFile(KeyPath(name), kMaxKeyBytes);
-  return mark.ok() && key.ok() && Trimmed(*mark) == Hex(Sha256(*key));
 }
 
 Result<std::string> AwsProvider::MakeGroup(const AwsPlan& plan, const std::string& vpc) {
@@ -561,7 +506,7 @@ Result<PreparedCluster> AwsProvider::Prepare(const StepHandler& on_step) {
                     "try again");
     }
     HVDRAY_ASSIGN_OR_RETURN(facts.keys, Keys());
-    facts.key_files = NamesIn(home_ + "/.ssh");
+    facts.key_files = key_files_.Names();
     HVDRAY_ASSIGN_OR_RETURN(plan, PlanAws(input_, facts));
   }
   PreparedCluster prepared;
@@ -586,8 +531,8 @@ Result<PreparedCluster> AwsProvider::Prepare(const StepHandler& on_step) {
     group_ids[vpc] = std::move(id);
   }
   tell("security group");
-  prepared.private_key_path =
-      plan.key_name.empty() ? ExpandedHome(input_.private_key, home_) : KeyPath(plan.key_name);
+  prepared.private_key_path = plan.key_name.empty() ? ExpandedHome(input_.private_key, home_)
+                                                    : key_files_.Path(plan.key_name);
   HVDRAY_ASSIGN_OR_RETURN(const Json auth, AuthForHash(prepared.private_key_path));
   prepared.nodes = PreparedAwsNodes(input_, plan, group_ids, profile_arn, auth);
   prepared.steps = std::move(plan.shown.steps);
@@ -907,12 +852,12 @@ Status AwsProvider::PurgeKeys(const std::vector<AwsInstance>& others,
                               std::vector<ProviderStep>& steps) {
   if (!input_.private_key.empty()) return {};
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<AwsKeyPair> keys, Keys());
-  const std::set<std::string> files = NamesIn(home_ + "/.ssh");
+  const std::set<std::string> files = key_files_.Names();
   for (const AwsKeyPair& key : keys) {
     const auto made = key.tags.find(std::string(kAwsMadeByTag));
     if (made == key.tags.end()) continue;
     // Ray's key pair of a region is shared: this machine's half tells whether it is ours.
-    const bool is_written = HasWrittenKey(key.name);
+    const bool is_written = key_files_.HasWritten(key.name);
     const bool has_file = files.contains(key.name + ".pem");
     const bool is_shared = is_written && IsAwsKeyName(input_, key.name);
     if (!is_shared && made->second != input_.cluster_name) continue;
@@ -924,10 +869,7 @@ Status AwsProvider::PurgeKeys(const std::vector<AwsInstance>& others,
     const AwsAnswer answer = api_.Call(AwsService::kEc2, "DeleteKeyPair", {{"KeyName", key.name}});
     if (!answer.ok() && answer.fault != AwsFault::kNotFound) return answer.status;
     const std::string path = fmt::format("~/.ssh/{}.pem", key.name);
-    if (is_written) {
-      ::unlink(KeyPath(key.name).c_str());
-      ::unlink(MarkPath(key.name).c_str());
-    }
+    if (is_written) key_files_.Remove(key.name);
     steps.push_back({Action::kDelete, "key pair", key.name,
                      is_written ? "and " + path
                      : has_file ? path + " stays: not written by hvdray up here"

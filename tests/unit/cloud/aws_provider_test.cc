@@ -4,6 +4,7 @@
 #include "cluster/cloud/aws_provider.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <deque>
 #include <functional>
@@ -12,7 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "cluster/cloud/key_files.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -293,6 +298,40 @@ TEST(AwsEndpointTest, EndpointsAreAmazonsUnlessTheEnvironmentSaysOtherwise) {
       {{"AWS_ENDPOINT_URL", "http://all"}, {"AWS_ENDPOINT_URL_EC2", "http://ec2/"}});
   EXPECT_EQ(url(AwsService::kEc2, "us-west-2", both), "http://ec2/ us-west-2/ec2");
   EXPECT_EQ(url(AwsService::kSts, "us-west-2", both), "http://all/ us-west-2/sts");
+}
+
+TEST(KeyFilesTest, AKeyIsItsUsersAloneReplacesNothingAndIsOursOnlyWhileItIsUnchanged) {
+  const TempDirectory home;
+  const KeyFiles files(home.path());
+  EXPECT_TRUE(files.Names().empty());
+  ASSERT_TRUE(files.MakeDirectory().ok());
+  ASSERT_TRUE(files.MakeDirectory().ok());
+  const std::string key = "-----BEGIN-----\nsecret\n";
+  ASSERT_TRUE(files.Write("k", key).ok());
+  EXPECT_TRUE(files.HasWritten("k"));
+  EXPECT_FALSE(files.HasWritten("other"));
+  struct stat facts {};
+  ASSERT_EQ(::stat(files.Path("k").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0600U);
+  EXPECT_TRUE(files.Names().contains("k.pem"));
+  for (size_t i = 0; i <= key.size(); ++i) {
+    std::string changed = key;
+    if (i < key.size()) {
+      changed[i] = static_cast<char>(changed[i] ^ 1);
+    } else {
+      changed += "x";
+    }
+    ASSERT_TRUE(WriteFileAtomically(files.Path("k"), changed).ok());
+    EXPECT_FALSE(files.HasWritten("k")) << i;
+  }
+  EXPECT_EQ(files.Write("k", key).code(), ErrorCode::kFileUnwritable);
+  EXPECT_FALSE(files.HasWritten("k"));
+  EXPECT_EQ(ReadFile(files.Path("k")).value_or(""), key + "x") << "somebody else's stays";
+  files.Remove("k");
+  ASSERT_TRUE(files.Write("k", key).ok());
+  EXPECT_TRUE(files.HasWritten("k"));
+  files.Remove("k");
+  EXPECT_EQ(files.Names(), (std::set<std::string>{".", ".."})) << "nothing half written either";
 }
 
 }  // namespace
