@@ -23,8 +23,6 @@
 namespace hvdray {
 namespace {
 
-constexpr Duration kLogIn = std::chrono::seconds(20);
-
 Status CheckDownWords(const CommandRequest& request, const ClusterSpec& file) {
   if (request.Has(OptionId::kPurge) && file.is_local()) {
     return {ErrorCode::kUsage, "--purge is for what hvdray made in a cloud: these hosts are yours"};
@@ -34,7 +32,7 @@ Status CheckDownWords(const CommandRequest& request, const ClusterSpec& file) {
     return {ErrorCode::kUsage,
             "--expired ends the whole cluster: it excludes --workers-only and --keep-min-workers"};
   }
-  return CheckConsent(request);
+  return {};
 }
 
 std::string RemainsText(bool keeps_some) {
@@ -59,7 +57,7 @@ Result<ClusterEnd> EndRay(DownPolicy policy, ManagedCluster& cluster, size_t kep
   cluster.places.erase(cluster.places.begin(), cluster.places.begin() + static_cast<long>(kept));
   policy.cluster = cluster.file.cluster_name;
   policy.head = cluster.head;
-  policy.log_in_limit = TakeLogInLimit(cluster.spec, kLogIn);
+  policy.log_in_limit = TakeLogInLimit(cluster.spec, policy.log_in_limit);
   std::vector<DownNode> nodes;
   nodes.reserve(cluster.hosts.size());
   for (size_t i = 0; i < cluster.hosts.size(); ++i) {

@@ -23,6 +23,14 @@ namespace {
 // Of one try; --start-timeout limits all of them.
 constexpr Duration kConnectLimit = std::chrono::seconds(10);
 
+Status CheckConsent(const CommandRequest& request) {
+  if (request.Has(OptionId::kYes) || request.Has(OptionId::kDryRun) || IsUserAtTerminal()) {
+    return {};
+  }
+  return {ErrorCode::kUsage, "it asks before it changes anything, but there is no terminal",
+          "--yes answers for you; --dry-run only shows the plan"};
+}
+
 Status CheckFile(const ClusterSpec& file) {
   if (!IsPlainClusterName(file.cluster_name)) {
     return {ErrorCode::kSpecInvalid,
@@ -82,6 +90,7 @@ void SayLine(std::string_view line) {
 
 Result<ManagedCluster> OpenManagedCluster(std::string_view command, const CommandRequest& request,
                                           ClusterSpec file, TimePoint began) {
+  HVDRAY_RETURN_IF_ERROR(CheckConsent(request));
   ManagedCluster cluster;
   cluster.command = command;
   cluster.began = began;
@@ -127,14 +136,6 @@ Duration TakeLogInLimit(JobSpec& spec, Duration otherwise) {
   const Duration limit = spec.start_timeout.is_default() ? otherwise : *spec.start_timeout;
   spec.start_timeout.Set(std::min(limit, kConnectLimit), spec.start_timeout.origin());
   return limit;
-}
-
-Status CheckConsent(const CommandRequest& request) {
-  if (request.Has(OptionId::kYes) || request.Has(OptionId::kDryRun) || IsUserAtTerminal()) {
-    return {};
-  }
-  return {ErrorCode::kUsage, "it asks before it changes anything, but there is no terminal",
-          "--yes answers for you; --dry-run only shows the plan"};
 }
 
 int64_t SecondsSince1970() {

@@ -42,7 +42,8 @@ struct ManagedCluster {
 };
 
 /// Takes what the command's options say of `file`; on-prem with its hosts. Blocks.
-/// Errors: kSpecInvalid, kUsage; those of CheckHostAccess() and CloudWork::Open().
+/// Errors: kSpecInvalid; kUsage, also where only --yes allows a change and no user can be asked;
+/// those of CheckHostAccess() and CloudWork::Open().
 Result<ManagedCluster> OpenManagedCluster(std::string_view command, const CommandRequest& request,
                                           ClusterSpec file, TimePoint began);
 
@@ -51,9 +52,6 @@ void AddHost(ManagedCluster& cluster, HostSlots host);
 
 /// The limit for all tries to log in; sets that of one try.
 Duration TakeLogInLimit(JobSpec& spec, Duration otherwise);
-
-/// Without a user to ask, only --yes allows a change. Errors: kUsage.
-Status CheckConsent(const CommandRequest& request);
 
 /// To stdout.
 void SayLine(std::string_view line);

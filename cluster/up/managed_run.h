@@ -9,15 +9,9 @@
 #include "base/result.h"
 #include "cluster/up/cluster_driver.h"
 #include "cluster/up/managed_cluster.h"
-#include "launcher/engine/sync_plan.h"
+#include "cluster/up/node_files.h"
 
 namespace hvdray {
-
-/// What is copied to nodes.
-struct NodeFiles {
-  std::vector<SyncedDirectory> mounts;     ///< To all.
-  std::vector<SyncedDirectory> bootstrap;  ///< To a head with an autoscaler.
-};
 
 /// A run to its end.
 struct ClusterEnd {

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "cluster/file/cluster_spec.h"
-#include "launcher/engine/sync_plan.h"
 
 namespace hvdray {
+
+class Sha256Sum;
 
 /// In the order in which a node goes through them.
 enum class StepKind : uint8_t { kFiles, kInitialization, kContainer, kBootstrap, kSetup, kStart };
@@ -41,10 +41,13 @@ std::string StepText(const NodeStep& step);
 /// Where the file mounts of a node with a container lie on its host, below the home directory. From
 /// there they are mounted into the container. Not in /tmp as with Ray: that is cleared at boot.
 std::string HostMounts(std::string_view cluster);
+/// The place on the node of the mount `remote`, as a copy's target: absolute, or relative to the
+/// home directory. With a container, that place below `host_mounts`.
+std::string MountTarget(std::string_view remote, std::string_view host_mounts);
 
 /// What the steps of a node depend on besides its setup.
 struct StepFacts {
-  std::string files_hash;      ///< Of HashFiles(); ignored without file mounts.
+  std::string files_hash;      ///< HashFiles() the file mounts; ignored without any.
   std::string bootstrap_hash;  ///< The same of what the head's autoscaler gets; empty: nothing.
   std::string head;            ///< The address that workers join; empty for the head itself.
   std::vector<std::string> exports;  ///< NAME=VALUE for the start commands.
@@ -62,21 +65,8 @@ const NodeStep* FindContainer(std::span<const NodeStep> steps);
 /// Index of the first kStart step; steps.size() without one.
 size_t FirstStart(std::span<const NodeStep> steps);
 
-/// The mounts as directories to copy. A mounted file becomes a directory with that one entry. Where
-/// a file's name differs there, `renamed` is a directory of ours that has it under the new name.
-/// `home`: for local paths with "~". `host_mounts`: as in StepFacts. Blocks. Errors: kSpecInvalid
-/// for what cannot be mounted, kFileUnreadable, kFileUnwritable; each names the mount.
-Result<std::vector<SyncedDirectory>> PlanMounts(const ClusterNodeSetup& setup,
-                                                const std::string& home, const std::string& renamed,
-                                                std::string_view host_mounts = {});
-
-/// All that a directory of ours has, to copy to `target` (relative to the home directory there).
-/// Blocks. Errors: kFileUnreadable.
-Result<SyncedDirectory> PlanDirectory(const std::string& directory, const std::string& target);
-
-/// SHA-256 over targets, names, kinds, modes and contents, not over times. Reads every file.
-/// Blocks. Errors: kFileUnreadable.
-Result<std::string> HashFiles(std::span<const SyncedDirectory> directories);
+/// Adds a part after its length, so that different lists never hash alike.
+void AddPart(Sha256Sum& sum, std::string_view part);
 
 }  // namespace hvdray
 

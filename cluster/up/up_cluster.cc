@@ -5,24 +5,34 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/digest.h"
 #include "base/environ.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/scratch_directory.h"
 #include "base/text.h"
+#include "cluster/cloud/cloud_hosts.h"
 #include "cluster/ssh/ssh_target.h"
+#include "cluster/up/bootstrap_config.h"
 #include "cluster/up/cluster_report.h"
 #include "cluster/up/lease.h"
 #include "cluster/up/managed_cluster.h"
 #include "cluster/up/managed_run.h"
+#include "cluster/up/node_files.h"
+#include "cluster/up/node_steps.h"
 #include "cluster/up/up_driver.h"
-#include "cluster/up/up_machines.h"
-#include "cluster/up/up_plan.h"
 #include "launcher/job/exit_code.h"
 #include "launcher/job/option_layers.h"
 #include "launcher/plan/log_options.h"
@@ -31,7 +41,6 @@ namespace hvdray {
 namespace {
 
 constexpr size_t kTokenBytes = 32;
-constexpr Duration kUpLogIn = std::chrono::seconds(60);
 // Machines that are just made take their time to boot.
 constexpr Duration kCloudLogIn = std::chrono::minutes(5);
 
@@ -85,19 +94,20 @@ std::string WhoWeAre() {
   return fmt::format("{}@{}, pid {}", user, host.data(), ::getpid());
 }
 
-/// Without what only the machines tell. Errors: kUsage for an option's value.
-Result<UpPolicy> PolicyOf(const CommandRequest& request, ManagedCluster& cluster) {
+/// Without what only the cluster and its machines tell. Errors: kUsage.
+Result<UpPolicy> ToUpPolicy(const CommandRequest& request) {
   UpPolicy policy;
-  policy.cluster = cluster.file.cluster_name;
-  policy.is_exclusive = cluster.work != nullptr;
-  policy.command = "hvdray up " + cluster.words;
   policy.is_dry_run = request.Has(OptionId::kDryRun);
   policy.is_confirmed = request.Has(OptionId::kYes);
   policy.is_restart_only = request.Has(OptionId::kRestartOnly);
   policy.is_no_restart = request.Has(OptionId::kNoRestart);
   policy.is_setup_forced = request.Has(OptionId::kForceSetup);
-  policy.log_in_limit = TakeLogInLimit(cluster.spec, cluster.work ? kCloudLogIn : kUpLogIn);
-  policy.is_powered_off = cluster.work != nullptr;
+  if (policy.is_restart_only && policy.is_no_restart) {
+    return Status(ErrorCode::kUsage, "--restart-only and --no-restart exclude each other");
+  }
+  if (policy.is_restart_only && policy.is_setup_forced) {
+    return Status(ErrorCode::kUsage, "--restart-only and --force-setup exclude each other");
+  }
   policy.who = WhoWeAre();
   policy.wall_time = SecondsSince1970();
   if (const RawOption* lease = request.said.Find(OptionId::kLease)) {
@@ -107,43 +117,235 @@ Result<UpPolicy> PolicyOf(const CommandRequest& request, ManagedCluster& cluster
   return policy;
 }
 
-Status CheckUpWords(const CommandRequest& request) {
-  if (request.Has(OptionId::kRestartOnly) && request.Has(OptionId::kNoRestart)) {
-    return {ErrorCode::kUsage, "--restart-only and --no-restart exclude each other"};
+// ---- machines of a cloud
+
+/// "i-1, i-2"; those that could not be had have no id.
+std::string IdsText(const ManagedCluster& cluster) {
+  std::vector<std::string> ids;
+  for (const Machine& machine : cluster.machines) {
+    if (machine.why.ok()) ids.push_back(machine.node.id);
   }
-  if (request.Has(OptionId::kRestartOnly) && request.Has(OptionId::kForceSetup)) {
-    return {ErrorCode::kUsage, "--restart-only and --force-setup exclude each other"};
-  }
-  if (const RawOption* lease = request.said.Find(OptionId::kLease)) {
-    HVDRAY_RETURN_IF_ERROR(ToDuration(OptionId::kLease, *lease).status());
-  }
-  return CheckConsent(request);
+  return fmt::format("{}", fmt::join(ids, ", "));
 }
 
-int Up(const CommandRequest& request, ManagedCluster& cluster) {
-  Result<UpPolicy> policy = PolicyOf(request, cluster);
-  if (!policy.ok()) return Fail("up", policy.status());
+void TellThatMachinesStay(const ManagedCluster& cluster) {
+  Tell(LogLevel::kWarning, "hvdray up",
+       fmt::format("{0} run on: hvdray up {1} goes on with them, hvdray down {1} ends them",
+                   cluster.machines.empty() ? "machines that were made" : IdsText(cluster),
+                   cluster.words));
+}
+
+/// Tells `why` and ends the command, with its exit code. Nothing, or with a cloud perhaps machines,
+/// were made.
+int EndWith(const ManagedCluster& cluster, const Status& why) {
+  int exit_code = Fail("up", why);
+  if (!cluster.machines.empty()) {
+    TellThatMachinesStay(cluster);
+    exit_code = kHvdrayFailed;
+  }
+  return FinishReport(cluster, {.exit_code = exit_code, .failure = why});
+}
+
+/// Gets or, for --dry-run, only looks at the machines, and makes hosts of them. nullopt: go on with
+/// these; otherwise the command is over, with this exit code.
+std::optional<int> TakeMachines(ManagedCluster& cluster, UpPolicy& policy) {
+  const auto plan = std::make_shared<MachinePlan>();
+  const auto fail = [&cluster](const Status& why, bool is_any_made) {
+    const int signo = cluster.work->signo();
+    if (signo == 0) return EndWith(cluster, why);
+    Tell(LogLevel::kError, "hvdray up",
+         is_any_made ? "interrupted" : "interrupted; nothing was changed");
+    if (is_any_made) TellThatMachinesStay(cluster);
+    return FinishReport(cluster, {.signo = signo});
+  };
+  Status status = cluster.work->Run([plan](CloudWork::Cloud& cloud) -> Status {
+    HVDRAY_ASSIGN_OR_RETURN(*plan, cloud.machines->Plan());
+    return {};
+  });
+  if (!status.ok()) return fail(status, false);
+  for (const std::string& warning : plan->warnings) Tell(LogLevel::kWarning, "hvdray up", warning);
+  for (const std::string& line : plan->Lines()) SayLine(line);
+  const auto machines = std::make_shared<std::vector<Machine>>();
+  if (policy.is_dry_run) {
+    for (const MachineGroup& group : plan->groups) {
+      for (const CloudNode& node : group.kept) {
+        if (node.state == CloudState::kRunning) machines->push_back({.node = node});
+      }
+    }
+    const bool has_head = !machines->empty() && plan->groups.front().missing() == 0;
+    if (!has_head || plan->has_changes()) return FinishReport(cluster, {});
+  } else {
+    if (plan->has_changes() && !policy.is_confirmed) {
+      bool is_yes = false;
+      status = cluster.work->Ask(
+          fmt::format("Do this to cluster {}? [y/N] ", cluster.file.cluster_name), &is_yes);
+      if (!status.ok()) return fail(status, false);
+      if (!is_yes) {
+        SayLine("nothing was changed");
+        return FinishReport(cluster, {.exit_code = kNothingDone});
+      }
+      policy.is_confirmed = true;
+    }
+    // First, so that no machine has an earlier end in its tags than in its record.
+    ProviderTags tags;
+    if (policy.lease) tags.emplace(kTagLease, FormatLeaseEnd(*policy.lease));
+    status = cluster.work->Run([machines, tags](CloudWork::Cloud& cloud) -> Status {
+      HVDRAY_ASSIGN_OR_RETURN(*machines, cloud.machines->Make(tags));
+      return {};
+    });
+    if (!status.ok()) return fail(status, true);
+  }
+  // Those that could not be had are told at the end; they are no hosts.
+  std::stable_partition(machines->begin(), machines->end(),
+                        [](const Machine& machine) { return machine.why.ok(); });
+  cluster.machines = std::move(*machines);
+  for (const Machine& machine : cluster.machines) {
+    if (!machine.why.ok()) break;
+    AddHost(cluster, CloudHost(cluster.file, machine.node, 1));
+  }
+  const std::string& key = cluster.work->cloud().machines->prepared().private_key_path;
+  if (!key.empty() && cluster.spec.ssh_identity_file->empty()) {
+    cluster.spec.ssh_identity_file.Set(key, cluster.path);
+  }
+  return std::nullopt;
+}
+
+/// Tells Ray's own tools how the set-up of each machine ended, and `down --expired` until when it
+/// may run.
+void TagMachines(ManagedCluster& cluster, const std::vector<NodeRow>& rows, int64_t lease) {
+  const auto ids = std::make_shared<std::map<ProviderTags, std::vector<std::string>>>();
+  for (size_t i = 0; i < rows.size() && i < cluster.hosts.size(); ++i) {
+    const CloudNode& node = cluster.machines[i].node;
+    const std::string status = rows[i].state == Name(UpState::kUp) ? "up-to-date" : "update-failed";
+    ProviderTags tags;
+    if (node.status != status) tags.emplace(kTagStatus, status);
+    const auto has = node.tags.find(std::string(kTagLease));
+    // Also where it has one that nobody keeps any more.
+    if (has == node.tags.end() ? lease != 0 : has->second != FormatLeaseEnd(lease)) {
+      tags.emplace(kTagLease, FormatLeaseEnd(lease));
+    }
+    if (!tags.empty()) (*ids)[tags].push_back(node.id);
+  }
+  const Status status = cluster.work->Run([ids](CloudWork::Cloud& cloud) -> Status {
+    for (const auto& [tags, group] : *ids) {
+      HVDRAY_RETURN_IF_ERROR(cloud.provider->SetTags(group, tags));
+    }
+    return {};
+  });
+  if (!status.ok()) Tell(LogLevel::kWarning, "hvdray up", "tag the machines: " + status.message());
+}
+
+// ---- files and steps
+
+/// Empty: its nodes have no container.
+std::string ContainerMounts(const ClusterSpec& file) {
+  return file.docker.container_name.empty() ? std::string() : HostMounts(file.cluster_name);
+}
+
+UpNode PlanNode(const ManagedCluster& cluster, const NodeFiles& files, size_t index) {
+  const ClusterSpec& file = cluster.file;
+  const bool is_head = index == 0;
+  const CloudNode* machine = cluster.work ? &cluster.machines[index].node : nullptr;
+  StepFacts facts;
+  facts.files_hash = files.mounts_hash;
+  if (is_head) facts.bootstrap_hash = files.bootstrap_hash;
+  if (!is_head) facts.head = cluster.head;
+  facts.host_mounts = ContainerMounts(file);
+  UpNode node;
+  if (machine != nullptr) {
+    facts.exports = RayExports(file, cluster.work->cloud().machines->prepared(), *machine);
+    node.boot = cluster.machines[index].boot;
+  }
+  const auto kind = is_head ? ClusterNodeKind::kHead : ClusterNodeKind::kWorker;
+  const ClusterNodeSetup setup =
+      ToClusterNodeSetup(file, kind, machine == nullptr ? "" : machine->node_type);
+  if (index == 1 && !setup.cluster_synced_files.empty()) {
+    Tell(LogLevel::kWarning, "hvdray up",
+         "cluster_synced_files are not copied: name them in file_mounts");
+  }
+  node.address = cluster.hosts[index].host;
+  node.steps = StepsOf(setup, facts);
+  node.exports = std::move(facts.exports);
+  return node;
+}
+
+/// The file mounts, which are the same for all nodes. Needs no machine. `scratch`: a directory for
+/// files that are made.
+Result<NodeFiles> PlanFiles(const ManagedCluster& cluster, const std::string& scratch) {
+  const ClusterNodeSetup setup = ToClusterNodeSetup(cluster.file, ClusterNodeKind::kHead, "");
+  NodeFiles files;
+  HVDRAY_ASSIGN_OR_RETURN(files.mounts,
+                          PlanMounts(setup, cluster.home, scratch, ContainerMounts(cluster.file)));
+  HVDRAY_ASSIGN_OR_RETURN(files.mounts_hash, HashFiles(files.mounts));
+  return files;
+}
+
+/// Adds the files of the head's autoscaler, if there is one.
+Status AddBootstrap(const ManagedCluster& cluster, const std::string& scratch, NodeFiles& files) {
+  if (cluster.work == nullptr || !IsAutoscaled(cluster.file)) return {};
+  const PreparedCluster& prepared = cluster.work->cloud().machines->prepared();
+  constexpr mode_t kSecret = 0600;
+  const std::string directory = scratch + "/bootstrap";
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (!error) {
+    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
+  }
+  if (error) return ErrnoStatus(directory, error.value()).WithCode(ErrorCode::kFileUnwritable);
+  const std::string config = BootstrapConfig(cluster.file, prepared);
+  HVDRAY_RETURN_IF_ERROR(
+      WriteFileAtomically(fmt::format("{}/{}", directory, kBootstrapConfigName), config, kSecret));
+  if (!prepared.private_key_path.empty()) {
+    HVDRAY_ASSIGN_OR_RETURN(const std::string key, ReadFile(prepared.private_key_path));
+    HVDRAY_RETURN_IF_ERROR(
+        WriteFileAtomically(fmt::format("{}/{}", directory, kBootstrapKeyName), key, kSecret));
+  }
+  HVDRAY_ASSIGN_OR_RETURN(SyncedDirectory made, PlanDirectory(directory, ""));
+  files.bootstrap.push_back(std::move(made));
+  HVDRAY_ASSIGN_OR_RETURN(files.bootstrap_hash, HashFiles(files.bootstrap));
+  return {};
+}
+
+/// All nodes with their steps, and those that have no machine.
+std::vector<UpNode> PlanNodes(const ManagedCluster& cluster, const NodeFiles& files) {
+  std::vector<UpNode> nodes;
+  for (size_t i = 0; i < cluster.hosts.size(); ++i) nodes.push_back(PlanNode(cluster, files, i));
+  for (size_t i = cluster.hosts.size(); i < cluster.machines.size(); ++i) {
+    const Machine& lacking = cluster.machines[i];
+    UpNode& node = nodes.emplace_back();
+    node.address = lacking.node.id.empty() ? lacking.node.node_type : lacking.node.id;
+    node.why = lacking.why;
+  }
+  return nodes;
+}
+
+// ---- the whole
+
+int Up(UpPolicy policy, ManagedCluster& cluster) {
+  const bool is_dry_run = policy.is_dry_run;
+  policy.cluster = cluster.file.cluster_name;
+  policy.command = "hvdray up " + cluster.words;
+  policy.is_exclusive = policy.is_powered_off = cluster.work != nullptr;
+  if (cluster.work) policy.log_in_limit = kCloudLogIn;
+  policy.log_in_limit = TakeLogInLimit(cluster.spec, policy.log_in_limit);
   const Result<ScratchDirectory> scratch = ScratchDirectory::Make("hvdray-up.");
   if (!scratch.ok()) return Fail("up", scratch.status());
-  StepFacts facts;
-  NodeFiles files;
   // Before any machine is made: a file that is not there is a mistake in the cluster file.
-  Status status = PlanFiles(cluster, scratch->path(), facts, files);
-  if (!status.ok()) return EndWith(cluster, std::move(status).WithContext(cluster.path));
+  Result<NodeFiles> files = PlanFiles(cluster, scratch->path());
+  if (!files.ok()) return EndWith(cluster, std::move(files).status().WithContext(cluster.path));
   if (cluster.work) {
-    if (const auto code = TakeMachines(request, cluster, *policy)) return *code;
+    if (const auto code = TakeMachines(cluster, policy)) return *code;
   }
-  policy->head = cluster.head;
-  std::vector<UpNode> nodes;
-  status = PlanNodes(cluster, scratch->path(), facts, nodes, files);
-  if (!status.ok()) return EndWith(cluster, std::move(status).WithContext(cluster.path));
-  UpDriver driver(std::move(policy).value(), std::move(nodes), Hex(RandomBytes(kTokenBytes)));
-  const Result<ClusterEnd> end = RunCluster(cluster, driver, files);
+  policy.head = cluster.head;
+  Status added = AddBootstrap(cluster, scratch->path(), *files);
+  if (!added.ok()) return EndWith(cluster, std::move(added).WithContext(cluster.path));
+  UpDriver driver(std::move(policy), PlanNodes(cluster, *files), Hex(RandomBytes(kTokenBytes)));
+  const Result<ClusterEnd> end = RunCluster(cluster, driver, *files);
   if (!end.ok()) return EndWith(cluster, end.status());
   if (cluster.work && end->exit_code != 0) TellThatMachinesStay(cluster);
   const bool has_table = driver.is_working() || (end->signo == 0 && end->exit_code != 0);
   if (end->is_stdout_gone || !has_table) return end->exit_code;
-  if (cluster.work && end->signo == 0 && !request.Has(OptionId::kDryRun)) {
+  if (cluster.work && end->signo == 0 && !is_dry_run) {
     TagMachines(cluster, end->nodes, driver.lease());
   }
   std::string text = RowsText(end->nodes);
@@ -155,11 +357,12 @@ int Up(const CommandRequest& request, ManagedCluster& cluster) {
 }  // namespace
 
 int UpCluster(const CommandRequest& request, ClusterSpec file, TimePoint began) {
-  if (const Status words = CheckUpWords(request); !words.ok()) return Fail("up", words);
+  Result<UpPolicy> policy = ToUpPolicy(request);
+  if (!policy.ok()) return Fail("up", policy.status());
   Result<ManagedCluster> cluster = OpenManagedCluster("up", request, std::move(file), began);
   if (!cluster.ok()) return Fail("up", cluster.status());
   SetUpLog(cluster->spec);
-  return Up(request, *cluster);
+  return Up(std::move(policy).value(), *cluster);
 }
 
 }  // namespace hvdray

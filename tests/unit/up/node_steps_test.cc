@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "cluster/up/node_files.h"
 #include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
