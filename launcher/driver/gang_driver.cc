@@ -60,10 +60,11 @@ void GangDriver::On(const event::HostLost& e) {
     ending_.cause = {};
     failed_rank_ = -1;
   }
-  const bool is_news = ending_.cause.kind == CauseKind::kNone && state() != GangState::kConnecting;
+  const bool has_running = roster_.counts().living > roster_.counts().starting;
+  const bool is_news = ending_.cause.kind == CauseKind::kNone && has_running;
   EndBy(HostLostCause(why));
   // The closing lines come only when the others have ended; say it now.
-  if (is_news && roster_.counts().living > 0) {
+  if (is_news) {
     Say(fmt::format("{}; the workers of other hosts are stopped",
                     ErrorOfHost(hosts_.at(e.host).name, why).message()));
   }

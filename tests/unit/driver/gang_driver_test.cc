@@ -361,6 +361,7 @@ TEST(GangDriverTest, TreatsAnUnaskedEndOfAGenerationAsALostHost) {
                     {});
   driver.Handle(event::HostReady{0, {}}, {});
   driver.Handle(event::HostReady{1, {}}, {});
+  driver.Handle(event::WorkerStarted{1, 1, 100}, {});
   const auto effects = driver.Handle(event::GenerationStopped{1, 0, 0, 0}, {});
   ASSERT_EQ(effects.size(), 2u);
   ExpectSays(std::get<effect::Say>(effects[0]).text, {"host n1", "agent", "workers"});

@@ -177,6 +177,15 @@ TEST(GangLossTest, AHostThatWasReadyAndIsLostAgainIsToldOfToo) {
   ExpectLost(sim, ErrorCode::kAgentLost, {"hosts node[1-2]", "link"});
 }
 
+TEST(GangLossTest, BeforeAWorkerRunsNobodyIsSaidToBeStopped) {
+  Sim sim({}, Nodes(2));
+  sim.host(0).is_stuck_in_start = sim.host(1).is_stuck_in_start = true;
+  sim.host(0).lost_after = milliseconds(100);
+  ASSERT_TRUE(sim.Run());
+  ExpectError(sim.verdict().error, ErrorCode::kAgentLost, {"host node1", "link"});
+  EXPECT_TRUE(sim.said().empty()) << "the closing line tells it";
+}
+
 TEST(GangLossTest, OnceThereAreWorkersOnlyTheFirstReasonIsTold) {
   Sim sim({}, Nodes(3));
   for (int rank = 0; rank < 3; ++rank) {
