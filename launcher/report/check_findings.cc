@@ -351,7 +351,7 @@ void JudgeHost(const CheckFacts& facts, const CheckedHost& host, Issues& issues)
   if (!host.lost.ok()) return;  // grouped with equal losses
   if (!host.nic_status.ok()) {
     // The name is in front of all findings of a host, and only equal texts become one.
-    const std::string prefix = fmt::format("host {} ", host.name);
+    const std::string prefix = fmt::format("host {} has ", host.name);
     std::string text = host.nic_status.message();
     if (text.starts_with(prefix)) text.erase(0, prefix.size());
     issues.Fail(host, "interface", host.nic_status.code(), std::move(text),

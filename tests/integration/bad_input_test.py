@@ -373,3 +373,31 @@ def test_a_quiet_rendezvous_ends_with_the_process_that_started_it(hvdray, tmp_pa
 
 def test_rendezvous_on_the_network_needs_allow(hvdray):
     refused(hvdray.run("rendezvous", "--host", "0.0.0.0"), 2, "--allow")
+
+def test_hosts_without_ipv4_are_told_of_alike_by_check_and_run(hvdray, tmp_path):
+    """Two network namespaces with one link between them, which has IPv6 addresses alone."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may make no network namespaces")
+    spaces = [subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE) for _ in "ab"]
+    try:
+        for space in spaces:
+            space.stdout.readline()
+        a, b = [space.pid for space in spaces]
+        for pid, words in ((a, f"link add eth0 type veth peer name eth0 netns {b}"),
+                           *((pid, words) for number, pid in enumerate((a, b), 1) for words in (
+                               "link set lo up", "link set eth0 up", f"-6 addr add fd00::{number}/64 dev eth0 nodad"))):
+            subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", *words.split()], check=True)
+        enter = tmp_path / "enter"
+        enter.write_text(f'#!/bin/sh\ncase $1 in a) pid={a};; b) pid={b};; esac\nexec nsenter -t $pid -n /bin/sh -c "$2"\n')
+        enter.chmod(0o755)
+        words = ["-H", "a:1,b:1", "--launch-agent", f"{enter} {{host}}", "--", "true"]
+        fault = "no IPv4 address that other hosts can reach; its interfaces: lo, eth0 (no IPv4 address)"
+        checked = hvdray.run("check", *words)
+        assert checked.code == 125 and f"error: hosts a,b: {fault} [HVD-E0210]" in checked.text, checked.text
+        result = hvdray.go(*words)
+        assert result.code == 125 and f"hvdray: host a has {fault} [HVD-E0210]" in result.errors, result.errors
+        assert result.errors.count(fault) == 1 and "IPv4 only" in result.errors, result.errors
+    finally:
+        for space in spaces:
+            space.kill()
+            space.wait()

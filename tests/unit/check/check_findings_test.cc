@@ -352,6 +352,7 @@ TEST(CheckFindingsTest, AHostWithoutAnInterfaceIsAnError) {
   const Finding finding = OnlyFinding([](CheckFacts&, CheckedHost& host) {
     host.nic_status = Status(ErrorCode::kNoUsableInterface, "host node1 has no interface");
   });
+  EXPECT_EQ(finding.text, "host node1: no interface");
   EXPECT_EQ(finding.code, ErrorCode::kNoUsableInterface);
   EXPECT_EQ(ExitCode(std::span(&finding, 1)), 125);
 }
