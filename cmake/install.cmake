@@ -16,7 +16,7 @@ foreach(program hvdray horovodrun)  # by whose names these shells look for a fil
           DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endforeach()
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md"
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
         PATTERN man EXCLUDE PATTERN completions EXCLUDE)
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/configs)
 install(FILES examples/digits/digits.csv examples/digits/DATA.md

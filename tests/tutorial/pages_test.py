@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 import pytest
 
@@ -169,3 +170,65 @@ def test_hashes_are_rewritten_for_named_headings_only(tmp_path):
     assert translated("zh/01_x.md", "一", "二") == (0, "")
     assert chinese.read_text() == f"# 一\n<!-- en: {first} -->\n甲\n## 二\n<!-- en: {second} -->\n乙\n"
     assert translated("zh/01_x.md", "三") == (1, 'course.py: zh/01_x.md has no heading "三"\n')
+
+
+def assert_picture(text):
+    """What docs/tutorial promises about pictures: small, for screen readers, for light and dark, without scripts."""
+    root = xml.etree.ElementTree.fromstring(text)
+    space = "{http://www.w3.org/2000/svg}"
+    ids = root.get("aria-labelledby").split()
+    assert root.get("role") == "img" and [root.find(f"{space}{tag}[@id]").get("id") for tag in ("title", "desc")] == ids
+    assert all(root.find(f"{space}{tag}").text.strip() for tag in ("title", "desc"))
+    assert "prefers-color-scheme:dark" in text and len(text.encode()) <= 40 * 1024
+    assert not re.search(r"<script|<image|<use|@import|url\(|\son\w+=", text)
+    return [element.text for element in root.iter(f"{space}text")]
+
+
+def test_pictures_of_the_pages():
+    pictures = sorted(TUTORIAL.rglob("*.svg"))
+    assert pictures
+    for path in pictures:
+        assert_picture(path.read_text(encoding="utf-8"))
+        assert any(path.name in page.read_text(encoding="utf-8") for page in TUTORIAL.glob("*/*.md")), path
+
+
+def trace(workers):
+    events = [{"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "args": {"name": "a <b>"}},
+              {"name": "ready", "ph": "i", "ts": 700, "pid": 1, "tid": 0}]
+    times = {"resolve": (0, 600), "hello": (600, 100), "start": (700, 20000), "run": (20700, 2500000), "stop": (2520700, 900)}
+    events += [{"name": name, "ph": "X", "ts": ts, "dur": dur, "pid": 0, "tid": 1} for name, (ts, dur) in times.items()]
+    for rank in range(workers):
+        thread = {"pid": 1, "tid": rank + 1}
+        events += [{"name": "thread_name", "ph": "M", "args": {"name": f"rank {rank}"}, **thread},
+                   {"name": "starting", "ph": "X", "ts": 700, "dur": 20000, **thread},
+                   {"name": f"running, pid {rank}", "ph": "X", "ts": 20700, "dur": 2500000, **thread}]
+    return events
+
+
+def draw(tmp_path, text, *words):
+    (tmp_path / "trace.json").write_text(text)
+    done = subprocess.run([sys.executable, ROOT / "tools/draw.py", "trace.json", "out.svg", *words], cwd=tmp_path, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def test_the_picture_of_a_start_has_what_the_trace_has(tmp_path):
+    assert draw(tmp_path, json.dumps(trace(2))) == (0, "")
+    texts = assert_picture((tmp_path / "out.svg").read_text())
+    assert texts == ["who runs where", "600 µs", "agents start", "100 µs", "workers start", "20 ms", "the program runs", "2.5 s",
+                     "all is swept up", "900 µs", "hvdray", "agent on a <b>", "rank 0", "rank 1"]
+    assert draw(tmp_path, json.dumps(trace(1000)), "--language", "zh") == (0, "")
+    texts = assert_picture((tmp_path / "out.svg").read_text())
+    assert texts[-2:] == ["rank 15", "另外 984 个"]
+
+
+@pytest.mark.parametrize("text, said", [
+    ("{", "draw.py: trace.json: Expecting property name"),
+    ("[]", "draw.py: trace.json: expected a trace of a job that has run"),
+    (json.dumps(trace(0)), "draw.py: trace.json: expected a trace of a job that has run"),
+    ("[{}]", "draw.py: trace.json: expected a trace of a job that has run"),
+    ("[1]", "draw.py: trace.json: expected a trace of a job that has run"),
+    ('{"a": 1}', "draw.py: trace.json: expected a trace of a job that has run"),
+])
+def test_a_picture_of_what_is_no_trace(tmp_path, text, said):
+    code, words = draw(tmp_path, text)
+    assert code == 1 and words.startswith(said) and words.count("\n") == 1 and not (tmp_path / "out.svg").exists()
