@@ -8,6 +8,7 @@ install(CODE "
   file(CREATE_LINK hvdray
        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)")
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 FILES_MATCHING PATTERN "*.5")
 install(FILES docs/completions/_hvdray DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 foreach(program hvdray horovodrun)  # by whose names these shells look for a file
   install(FILES docs/completions/hvdray.bash RENAME ${program}

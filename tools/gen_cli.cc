@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "cluster/file/cluster_schema.h"
 #include "launcher/driver/states.h"
+#include "launcher/job/file_pages.h"
 #include "launcher/job/help.h"
 #include "launcher/job/run_schema.h"
 
@@ -60,13 +61,19 @@ int main(int argc, char** argv) {
       return 1;
     if (!Write(root / "tests/golden/help" / (name + ".txt"), hvdray::Help(command))) return 1;
   }
-  const bool is_written = Write(root / "tests/golden/help/hvdray.txt", hvdray::OverviewHelp()) &&
-                          Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage(release)) &&
-                          Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
-                          Write(root / "docs/completions/_hvdray", hvdray::ZshCompletion()) &&
-                          Write(root / "docs/completions/hvdray.fish", hvdray::FishCompletion()) &&
-                          Redraw(root / "docs/elastic.md", hvdray::WithElasticChart) &&
-                          Write(root / "configs/schema/cluster.schema.json",
-                                hvdray::ClusterJsonSchema(hvdray::RunSectionSchema()));
+  // A job has a page of its own.
+  const hvdray::Json cluster =
+      hvdray::Json::parse(hvdray::ClusterJsonSchema(hvdray::Json::object()));
+  const bool is_written =
+      Write(root / "tests/golden/help/hvdray.txt", hvdray::OverviewHelp()) &&
+      Write(root / "docs/man/hvdray.1", hvdray::OverviewManPage(release)) &&
+      Write(root / "docs/man/hvdray-job.5", hvdray::JobFilePage(release)) &&
+      Write(root / "docs/man/hvdray-cluster.5", hvdray::ClusterFilePage(cluster, release)) &&
+      Write(root / "docs/completions/hvdray.bash", hvdray::BashCompletion()) &&
+      Write(root / "docs/completions/_hvdray", hvdray::ZshCompletion()) &&
+      Write(root / "docs/completions/hvdray.fish", hvdray::FishCompletion()) &&
+      Redraw(root / "docs/elastic.md", hvdray::WithElasticChart) &&
+      Write(root / "configs/schema/cluster.schema.json",
+            hvdray::ClusterJsonSchema(hvdray::RunSectionSchema()));
   return is_written ? 0 : 1;
 }

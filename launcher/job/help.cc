@@ -143,11 +143,6 @@ std::string Roff(std::string_view text) {
   return roff;
 }
 
-constexpr std::string_view kManHead =
-    ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n";
-/// A paragraph of a page.
-std::string RoffText(std::string_view text) { return Wrap(Roff(text), 0, 80); }
-
 /// submit's options are for the head, where its own files count.
 bool HasUserFile(const CommandRow& command) {
   return command.is_launch && command.name != "submit";
@@ -209,13 +204,23 @@ std::string NewestRelease(std::string_view changelog) {
   return {};
 }
 
+std::string ManTitle(std::string_view name, int section, std::string_view release) {
+  std::string title(name);
+  std::ranges::transform(title, title.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return fmt::format(
+      ".\\\" Generated from the option table by hvdray-gen-cli; do not edit.\n.TH {} {} {}\n",
+      Roff(title), section, release);
+}
+
+std::string RoffText(std::string_view text) { return Wrap(Roff(text), 0, 80); }
+
 std::string ManPage(const CommandRow& command, std::string_view release) {
-  std::string title = VariableOfKey(command.name);
-  title.replace(title.find('_'), 1, "-");
   std::string page = fmt::format(
-      "{}.TH {} 1 {}\n.SH NAME\n{}.SH SYNOPSIS\n.B hvdray {}\n{}\n"
+      "{}.SH NAME\n{}.SH SYNOPSIS\n.B hvdray {}\n{}\n"
       ".SH DESCRIPTION\n{}.SH EXAMPLES\n",
-      kManHead, Roff(title), release,
+      ManTitle(fmt::format("hvdray-{}", command.name), 1, release),
       Wrap(fmt::format("hvdray\\-{} \\- {}", command.name, command.summary), 0, 80), command.name,
       Roff(command.arguments), RoffText(command.description));
   for (const HelpExample& example : command.examples) {
@@ -239,8 +244,7 @@ std::string ManPage(const CommandRow& command, std::string_view release) {
 }
 
 std::string OverviewManPage(std::string_view release) {
-  std::string page(kManHead);
-  page += fmt::format(".TH HVDRAY 1 {}\n", release);
+  std::string page = ManTitle("hvdray", 1, release);
   page +=
       ".SH NAME\n"
       "hvdray \\- start data\\-parallel training on one host, many hosts or a Ray cluster\n"

@@ -19,6 +19,10 @@ std::string OverviewHelp();
 
 /// Date and version of the newest release in the text of CHANGELOG.md, for the foot of man pages.
 std::string NewestRelease(std::string_view changelog);
+/// The first lines of a page. `name`: "hvdray-run".
+std::string ManTitle(std::string_view name, int section, std::string_view release);
+/// A paragraph of a page, printed as it is.
+std::string RoffText(std::string_view text);
 /// hvdray-COMMAND(1), in man(7) macros.
 std::string ManPage(const CommandRow& command, std::string_view release);
 /// hvdray(1).

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "launcher/job/option_layers.h"
 #include "launcher/job/option_table.h"
 
 namespace hvdray {
@@ -39,7 +38,7 @@ Json TypeOf(const OptionRow& row) {
 
 }  // namespace
 
-Json RunSectionSchema() {
+Json RunSectionSchema(FileKind kind) {
   const Json word = {{"type", Json::array({"string", "number", "boolean"})}};
   Json properties;
   properties["command"] = {
@@ -47,7 +46,7 @@ Json RunSectionSchema() {
       {"type", Json::array({"string", "array"})},
       {"items", word}};
   for (const OptionKey& key : AllKeys()) {
-    if (!WhyNotInFile(key.row->id, FileKind::kClusterRun).empty()) continue;
+    if (!WhyNotInFile(key.row->id, kind).empty()) continue;
     Json property = {{"description", key.row->help}};
     property.update(TypeOf(*key.row));
     properties[key.text] = std::move(property);

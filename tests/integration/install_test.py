@@ -32,7 +32,7 @@ def test_the_installed_programs_run(installed, tmp_path):
     assert {"bin/hvdray", "bin/hvdray-agent", "bin/hvdray-bench", "share/man/man1/hvdray-run.1",
             "share/bash-completion/completions/hvdray", "share/zsh/site-functions/_hvdray",
             "share/fish/vendor_completions.d/horovodrun.fish",
-            "share/doc/hvdray/configs/quickstart.yaml", "share/man/man1/hvdray.1",
+            "share/doc/hvdray/configs/quickstart.yaml", "share/man/man1/hvdray.1", "share/man/man5/hvdray-job.5",
             "share/man/man1/hvdray-rendezvous.1", "share/doc/hvdray/README.md",
             "share/doc/hvdray/docs/errors.md"} <= files
     assert os.readlink(tmp_path / "bin" / "horovodrun") == "hvdray"
@@ -123,7 +123,7 @@ def test_a_program_in_cxx_finds_the_collective_library_by_cmake(installed, tmp_p
 
 
 def test_the_man_pages_are_clean(tmp_path, installed):
-    done = subprocess.run(["mandoc", "-T", "lint", *sorted((tmp_path / "share/man/man1").glob("*.1"))], check=False,
+    done = subprocess.run(["mandoc", "-T", "lint", *sorted((tmp_path / "share/man").glob("man*/*"))], check=False,
                           capture_output=True, text=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 

@@ -12,6 +12,8 @@
 #include "cluster/file/cluster_form.h"
 #include "cluster/file/cluster_schema.h"
 #include "cluster/file/cluster_spec.h"
+#include "launcher/job/file_pages.h"
+#include "launcher/job/help.h"
 #include "launcher/job/option_table.h"
 #include "launcher/job/options_resolver.h"
 #include "launcher/job/ray_job_file.h"
@@ -217,6 +219,15 @@ TEST(ConfigsTest, TheEditorsSchemaIsUpToDate) {
   ASSERT_TRUE(schema.ok()) << schema.status().ToString();
   EXPECT_EQ(*schema, ClusterJsonSchema(RunSectionSchema()))
       << "update with: hvdray-gen-cli . (in the source directory)";
+}
+
+TEST(ConfigsTest, TheManPagesOfFilesAreUpToDate) {
+  constexpr const char* kHowToUpdate = "update with: hvdray-gen-cli . (in the source directory)";
+  const std::string release = NewestRelease(*ReadFile("CHANGELOG.md"));
+  EXPECT_EQ(*ReadFile("docs/man/hvdray-job.5"), JobFilePage(release)) << kHowToUpdate;
+  EXPECT_EQ(*ReadFile("docs/man/hvdray-cluster.5"),
+            ClusterFilePage(Json::parse(ClusterJsonSchema(Json::object())), release))
+      << kHowToUpdate;
 }
 
 TEST(ConfigsTest, NoExampleIsLeftWithoutATest) {
