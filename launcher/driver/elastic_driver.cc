@@ -177,7 +177,8 @@ void ElasticDriver::ExpireOthers() {
 }
 
 void ElasticDriver::ExpireProcesses() {
-  for (WorkerId worker; (worker = roster_.TakeDue(now_)) != kNoWorker;) {
+  for (WorkerId worker = roster_.TakeDue(now_); worker != kNoWorker;
+       worker = roster_.TakeDue(now_)) {
     const Process& process = roster_.Of(worker);
     if (!process.is_told_to_end) {
       ExpireProcess(worker);

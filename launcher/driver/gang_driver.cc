@@ -134,7 +134,7 @@ void GangDriver::Advance() {
 }
 
 void GangDriver::AdvanceConnecting() {
-  const bool is_settled = !IsAny(IsAwaited);
+  const bool is_settled = !IsAny(&Host::is_awaited);
   if (ending_.cause.kind == CauseKind::kNone) {
     if (is_settled) StartGeneration();
     return;
@@ -192,7 +192,7 @@ void GangDriver::ChooseCulprit() {
 }
 
 void GangDriver::AdvanceStopping() {
-  if (IsAny(IsUnstopped)) return;
+  if (IsAny(&Host::is_unstopped)) return;
   ChooseCulprit();
   if (WillRestart()) {
     Restart();
@@ -304,7 +304,7 @@ std::vector<HostLoss> GangDriver::Losses() const {
   // Once workers run, later losses may be consequences of the first.
   if (HasWorkers()) {
     losses.resize(1);
-  } else if (std::vector<std::string> silent = Names(IsAwaited); !silent.empty()) {
+  } else if (std::vector<std::string> silent = Names(&Host::is_awaited); !silent.empty()) {
     losses.push_back(SilentHosts(std::move(silent)));
   }
   return losses;
@@ -316,28 +316,25 @@ void GangDriver::ExpireState() {
       if (ending_.cause.kind == CauseKind::kHostLost) {
         Finish();
       } else {
-        EndBy(StartTimeoutCause(Names(IsAwaited), "become ready", policy_.start_timeout));
+        EndBy(StartTimeoutCause(Names(&Host::is_awaited), "become ready", policy_.start_timeout));
       }
       break;
     case GangState::kStarting:
       EndBy(StartTimeoutCause(NamesOfStarting(), "start all workers", policy_.start_timeout));
       break;
-    case GangState::kStopping:
-      GiveUpHosts();
+    case GangState::kStopping: {
+      Cause cause = GiveUpCause(Names(&Host::is_unstopped));
+      for (const auto& [index, host] : hosts_) {
+        if (!host.is_stopped) Lose(index, cause.error);
+      }
+      EndBy(std::move(cause));
       break;
+    }
     case GangState::kFailing:  // Advance() checks the end of the moment.
     case GangState::kRunning:
     case GangState::kFinished:
       break;
   }
-}
-
-void GangDriver::GiveUpHosts() {
-  Cause cause = GiveUpCause(Names(IsUnstopped));
-  for (const auto& [index, host] : hosts_) {
-    if (!host.is_stopped) Lose(index, cause.error);
-  }
-  EndBy(std::move(cause));
 }
 
 bool GangDriver::Lose(int host, const Status& why) {
@@ -367,15 +364,15 @@ std::vector<WorkerRecord> GangDriver::Records() const {
   return records;
 }
 
-bool GangDriver::IsAny(bool (*is_wanted)(const Host&)) const {
+bool GangDriver::IsAny(HostTest is_wanted) const {
   return std::any_of(hosts_.begin(), hosts_.end(),
-                     [&](const auto& entry) { return is_wanted(entry.second); });
+                     [&](const auto& entry) { return (entry.second.*is_wanted)(); });
 }
 
-std::vector<std::string> GangDriver::Names(bool (*is_wanted)(const Host&)) const {
+std::vector<std::string> GangDriver::Names(HostTest is_wanted) const {
   std::vector<std::string> names;
   for (const auto& [index, host] : hosts_) {
-    if (is_wanted(host)) names.push_back(host.name);
+    if ((host.*is_wanted)()) names.push_back(host.name);
   }
   return names;
 }

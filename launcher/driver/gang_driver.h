@@ -47,8 +47,10 @@ struct GangPolicy {
   Duration longest_moment = std::chrono::seconds(3);
 };
 
-/// The state machine of a gang. Owns the roster of its generation. Never blocks. Threads: one
-/// caller at a time.
+/// The state machine of a gang. Owns the roster of its generation. Always: a generation starts only
+/// once every host with workers is ready and nothing of the one before is left; a failure or a lost
+/// host stops all of it; the first cause ends the job unless a stricter one comes. Never blocks.
+/// Threads: one caller at a time.
 class GangDriver final : public JobDriver<GangState, Effect> {
  public:
   /// `ranks`: from AssignRanks(), not empty; events name hosts by their host_index. Hosts without
@@ -79,10 +81,10 @@ class GangDriver final : public JobDriver<GangState, Effect> {
     bool is_stopped = true;     ///< Nothing of the current generation is there.
     uint16_t offered_port = 0;  ///< For MASTER_PORT of the next generation.
     Status why_lost;
+    bool is_awaited() const { return !is_ready && !is_lost; }
+    bool is_unstopped() const { return !is_stopped; }
   };
-
-  static bool IsAwaited(const Host& host) { return !host.is_ready && !host.is_lost; }
-  static bool IsUnstopped(const Host& host) { return !host.is_stopped; }
+  using HostTest = bool (Host::*)() const;
 
   using JobDriver::On;
   void On(const event::HostReady& e);
@@ -109,7 +111,6 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   void Finish();
   std::optional<TimePoint> StateDeadline() const override;
   void ExpireState() override;
-  void GiveUpHosts();
   std::vector<HostLoss> Losses() const;
   bool WillRestart() const override;
 
@@ -120,9 +121,9 @@ class GangDriver final : public JobDriver<GangState, Effect> {
   std::vector<WorkerRecord> Records() const;
   /// False: no host of this job, or lost already.
   bool Lose(int host, const Status& why);
-  bool IsAny(bool (*is_wanted)(const Host&)) const;
+  bool IsAny(HostTest is_wanted) const;
   /// Hosts for which `is_wanted` holds, by name, in host order.
-  std::vector<std::string> Names(bool (*is_wanted)(const Host&)) const;
+  std::vector<std::string> Names(HostTest is_wanted) const;
   std::vector<std::string> NamesOfStarting() const;
 
   const GangPolicy policy_;

@@ -154,10 +154,10 @@ std::optional<TimePoint> WorkerRoster::NextLimit() const {
 
 WorkerId WorkerRoster::TakeDue(TimePoint now) {
   while (!limits_.empty() && limits_.begin()->first <= now) {
-    const WorkerId worker = limits_.begin()->second;
+    const auto [limit, worker] = *limits_.begin();
     limits_.erase(limits_.begin());
     const Process* process = Living(worker);
-    if (process != nullptr && process->limit <= now) return worker;
+    if (process != nullptr && process->limit == limit) return worker;
   }
   return kNoWorker;
 }

@@ -97,7 +97,7 @@ class WorkerRoster {
   void SetLimit(WorkerId worker, TimePoint limit);
   /// When TakeDue() may have work.
   std::optional<TimePoint> NextLimit() const;
-  /// A living process whose deadline has passed, each deadline once; kNoWorker: none.
+  /// A living process whose deadline has passed, once for each SetLimit(); kNoWorker: none.
   WorkerId TakeDue(TimePoint now);
 
   /// From now on a living process is a member of the published generation, at that place.

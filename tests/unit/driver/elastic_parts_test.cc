@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -266,7 +267,9 @@ TEST(RoundTest, ItBreaksForGoodAndItsBarrierOpensOnlyWhileItIsWhole) {
           if (dice.OneIn(3) && done < 2) round.NoteDone(done++ == 0 ? 7 : 4);
           break;
         case 3:
-          if (was_open && connected < 2) round.barrier().Connect(now), ++connected;
+          if (!was_open || connected == 2) break;
+          round.barrier().Connect(now);
+          ++connected;
           break;
         default:
           if (waiting == 2) break;
@@ -283,11 +286,44 @@ TEST(RoundTest, ItBreaksForGoodAndItsBarrierOpensOnlyWhileItIsWhole) {
       EXPECT_EQ(round.IsBarrierLost(),
                 waiting > 0 && !round.barrier().is_open() && !round.is_whole());
     }
-    fell_apart += round.fell_apart();
-    was_through += round.was_through();
+    fell_apart += round.fell_apart() ? 1 : 0;
+    was_through += round.was_through() ? 1 : 0;
   }
   EXPECT_GT(fell_apart, 10);
   EXPECT_GT(was_through, 10);
+}
+
+// ---- deadlines of processes
+
+TEST(WorkerRosterTest, OnlyTheLastDeadlineOfALivingProcessComesDueAndOnce) {
+  for (int round = 0; round < kRounds; ++round) {
+    PartDice dice(round);
+    WorkerRoster roster({});
+    std::map<WorkerId, TimePoint> limits;
+    for (int host = 0; host < 4; ++host) roster.Add(PlaceOn(host, 0), 1, Role::kMember, {});
+    TimePoint now{};
+    for (int step = 0; step < kSteps; ++step) {
+      now += milliseconds(dice.Below(400));
+      const auto worker = static_cast<WorkerId>(dice.Below(4));
+      if (dice.OneIn(40)) {
+        roster.MarkLost(worker, now);
+        limits.erase(worker);
+      } else if (dice.OneIn(2)) {
+        const TimePoint limit = now + seconds(1);
+        roster.SetLimit(worker, limit);
+        if (roster.Living(worker) != nullptr) limits[worker] = limit;
+      }
+      for (WorkerId due = roster.TakeDue(now); due != kNoWorker; due = roster.TakeDue(now)) {
+        ASSERT_TRUE(limits.contains(due));
+        EXPECT_LE(limits[due], now);
+        limits.erase(due);
+      }
+      for (const auto& [one, limit] : limits) {
+        EXPECT_GT(limit, now);
+        EXPECT_LE(*roster.NextLimit(), limit);
+      }
+    }
+  }
 }
 
 // ---- the count of resets
