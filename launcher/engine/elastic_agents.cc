@@ -21,10 +21,9 @@ constexpr Generation kCopyGeneration = 1;
 }  // namespace
 
 ElasticAgents::ElasticAgents(Loop& loop, const JobReach& reach, const LaunchPlan& plan,
-                             KvBridge::Hold hold, KvBridge::Handlers handlers, Listener& listener,
+                             KvBridge::Hold hold, KvBridge::Listener& workers, Listener& listener,
                              Owner& owner)
-    : JobAgents(loop, reach.transport, plan, ObjectFeed::Hosts::kElastic, listener, hold,
-                std::move(handlers)),
+    : JobAgents(loop, reach.transport, plan, ObjectFeed::Hosts::kElastic, listener, hold, &workers),
       loop_(loop),
       reach_(*reach.hosts),
       plan_(plan),

@@ -45,10 +45,10 @@ class ElasticAgents final : public JobAgents {
     ~Owner() = default;
   };
 
-  /// `reach`: with hosts; its hosts and transport, the plan and the others outlive it. `hold`,
-  /// `handlers`: see KvBridge.
+  /// `reach`: with hosts; its hosts and transport, the plan and the others outlive it. `hold`: see
+  /// KvBridge.
   ElasticAgents(Loop& loop, const JobReach& reach, const LaunchPlan& plan, KvBridge::Hold hold,
-                KvBridge::Handlers handlers, Listener& listener, Owner& owner);
+                KvBridge::Listener& workers, Listener& listener, Owner& owner);
 
   /// Dials the host, with a new agent, unless one is kept from a former job; answered by OnReady(),
   /// maybe at once, or OnLost().

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/engine/elastic_launcher.h"
-
+// The launcher of elastic jobs: applies the decisions of ElasticDriver, over hosts that come and
+// go.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,14 +35,16 @@ KvBridge::Hold HoldOf(const ElasticPolicy& policy) {
   return policy.repairs_barriers ? KvBridge::Hold::kRanksAndBarrier : KvBridge::Hold::kRanks;
 }
 
-class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
+class ElasticLauncher final : public JobLauncher,
+                              private ElasticAgents::Owner,
+                              private KvBridge::Listener {
  public:
   ElasticLauncher(Loop& loop, const JobReach& reach, Trace& trace, LaunchPlan plan)
       : JobLauncher(loop, trace, std::move(plan), "worker"),
         source_(*reach.source),
         told_(reach.told),
         policy_(ToElasticPolicy(plan_.spec, plan_.began_wall)),
-        agents_(loop, reach, plan_, HoldOf(policy_), MakeKvHandlers(), *this, *this) {}
+        agents_(loop, reach, plan_, HoldOf(policy_), *this, *this, *this) {}
 
   Status Open(std::optional<ServeOptions> serve) override {
     HVDRAY_RETURN_IF_ERROR(OpenClient(std::move(serve)));
@@ -240,7 +242,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     void Apply(const effect::StopWorkers& stop) {
       std::map<int, wire::StopWorkers> by_agent;
       for (const WorkerId worker : stop.workers) {
-        owner_.TellEnd(static_cast<int>(worker), stop.grace);
+        owner_.workers_->TellEnd(static_cast<int>(worker), stop.grace);
         wire::StopWorkers& order =
             by_agent[owner_.workers_->guard().AgentOf(static_cast<int>(worker))];
         order.grace_ms = Milliseconds(stop.grace);
@@ -268,7 +270,7 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     void Apply(const effect::StopGeneration& stop) {
       owner_.SetNewest(stop.generation);
       owner_.agents_.kv().Close();
-      for (const auto& [worker, place] : living_) owner_.TellEnd(worker, stop.grace);
+      for (const auto& [worker, place] : living_) owner_.workers_->TellEnd(worker, stop.grace);
       const std::vector<wire::Body> orders =
           owner_.console_->StopOrders(stop.grace, owner_.is_sigint_first_);
       for (const int host : stop.hosts) {
@@ -439,24 +441,17 @@ class ElasticLauncher final : public JobLauncher, private ElasticAgents::Owner {
     observers_.OnReport(static_cast<WorkerId>(worker), number, metrics);
   }
 
-  KvBridge::Handlers MakeKvHandlers() {
-    KvBridge::Handlers handlers;
-    handlers.on_rank_asked = [this](int worker) {
-      Feed(event::RankAsked{static_cast<WorkerId>(worker)});
-    };
-    handlers.on_registered = [this](int worker) {
-      Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
-    };
-    handlers.on_met = [this](int worker, uint32_t member) {
-      const bool is_its_own = job_ && job_->IsLiving(worker, static_cast<int>(member));
-      if (is_its_own) Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
-    };
-    handlers.on_connected = [this](int worker) {
-      if (job_ && job_->IsLiving(worker)) {
-        Feed(event::WorkerConnected{static_cast<WorkerId>(worker)});
-      }
-    };
-    return handlers;
+  void OnRankAsked(int worker) override { Feed(event::RankAsked{static_cast<WorkerId>(worker)}); }
+  void OnRegistered(int worker) override {
+    Feed(event::AddressesRegistered{static_cast<WorkerId>(worker)});
+  }
+  void OnMet(int worker, uint32_t member) override {
+    const bool is_its_own = job_ && job_->IsLiving(worker, static_cast<int>(member));
+    if (is_its_own) Feed(event::WorkerMet{static_cast<WorkerId>(worker)});
+  }
+  void OnConnected(int worker) override {
+    if (!job_ || !job_->IsLiving(worker)) return;
+    Feed(event::WorkerConnected{static_cast<WorkerId>(worker)});
   }
 
   void OnReady(int host, const wire::HostFacts& facts) override {

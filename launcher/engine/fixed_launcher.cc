@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/engine/fixed_launcher.h"
-
+// The launcher of jobs of fixed size: applies what GangDriver decides.
 #include <fmt/format.h>
 
 #include <deque>
@@ -129,7 +128,7 @@ class FixedLauncher final : public JobLauncher, private FixedAgents::Owner {
 
     void Apply(const effect::StopGeneration& stop) {
       owner_.agents_.steps().Drop();
-      for (const RankInfo& info : started_.ranks) owner_.TellEnd(info.rank, stop.grace);
+      for (const RankInfo& info : started_.ranks) owner_.workers_->TellEnd(info.rank, stop.grace);
       const std::vector<wire::Body> orders =
           owner_.console_->StopOrders(stop.grace, owner_.is_sigint_first_);
       for (const int host : stop.hosts) {
@@ -407,9 +406,9 @@ class FixedLauncher final : public JobLauncher, private FixedAgents::Owner {
 
 }  // namespace
 
-std::unique_ptr<JobLauncher> MakeFixedLauncher(Loop& loop, Transport& transport, Trace& trace,
+std::unique_ptr<JobLauncher> MakeFixedLauncher(Loop& loop, const JobReach& reach, Trace& trace,
                                                LaunchPlan plan) {
-  return std::make_unique<FixedLauncher>(loop, transport, trace, std::move(plan));
+  return std::make_unique<FixedLauncher>(loop, reach.transport, trace, std::move(plan));
 }
 
 }  // namespace hvdray

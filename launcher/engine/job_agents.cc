@@ -2,7 +2,6 @@
 #include "launcher/engine/job_agents.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "launcher/engine/generation_start.h"
@@ -21,12 +20,12 @@ wire::Welcome WelcomeFor(const LaunchPlan& plan, bool is_elastic) {
 
 JobAgents::JobAgents(Loop& loop, Transport& transport, const LaunchPlan& plan,
                      ObjectFeed::Hosts kind, Listener& listener, KvBridge::Hold hold,
-                     KvBridge::Handlers handlers)
+                     KvBridge::Listener* workers)
     : listener_(listener),
       agents_(loop, transport,
               kind == ObjectFeed::Hosts::kFixed ? Names(plan.hosts) : std::vector<std::string>(),
               plan.build, WelcomeFor(plan, kind == ObjectFeed::Hosts::kElastic), *this),
-      kv_(agents_, hold, std::move(handlers)),
+      kv_(agents_, hold, workers),
       objects_(kind, agents_) {}
 
 }  // namespace hvdray

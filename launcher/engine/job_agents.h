@@ -41,11 +41,11 @@ class JobAgents : protected AgentSet::Owner {
   const std::set<uint32_t>& lost_here() const { return lost_here_; }
 
  protected:
-  /// Of a fixed job, the agents are those of plan.hosts. `hold`, `handlers`: see KvBridge. Loop,
+  /// Of a fixed job, the agents are those of plan.hosts. `hold`, `workers`: see KvBridge. Loop,
   /// transport and listener outlive it.
   JobAgents(Loop& loop, Transport& transport, const LaunchPlan& plan, ObjectFeed::Hosts kind,
             Listener& listener, KvBridge::Hold hold = KvBridge::Hold::kNothing,
-            KvBridge::Handlers handlers = {});
+            KvBridge::Listener* workers = nullptr);
   ~JobAgents() = default;
 
   void OnControlRoom(int agent) final { kv_.OnRoom(agent); }

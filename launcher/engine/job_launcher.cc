@@ -55,12 +55,6 @@ void JobLauncher::OnUserEvent(UserEvent event) {
 
 // ---- workers
 
-void JobLauncher::TellEnd(int worker, Duration grace) {
-  if (grace > Duration::zero() && *plan_.spec.has_channel) {
-    workers_->Write(worker, EndMessage(grace));
-  }
-}
-
 bool JobLauncher::OnCommon(int agent, wire::Message& message) {
   const Result<bool> is_done = workers_->OnMessage(agent, message);
   if (!is_done.ok()) {
@@ -98,7 +92,8 @@ void JobLauncher::OnIdle() {
 
 Status JobLauncher::OpenClient(std::optional<ServeOptions> serve) {
   WorkerLinks::Owner& owner = *this;
-  workers_ = std::make_unique<WorkerLinks>(loop_, agents().links(), agents().objects(), owner);
+  workers_ = std::make_unique<WorkerLinks>(loop_, agents().links(), agents().objects(),
+                                           *plan_.spec.has_channel, owner);
   if (!serve) {
     client_ = std::make_unique<OneGang>();
     return {};

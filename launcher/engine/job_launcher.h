@@ -19,6 +19,7 @@
 #include "launcher/driver/cause.h"
 #include "launcher/driver/last_error.h"
 #include "launcher/driver/verdict.h"
+#include "launcher/engine/elastic_hosts.h"
 #include "launcher/engine/job_agents.h"
 #include "launcher/engine/job_client.h"
 #include "launcher/engine/job_console.h"
@@ -74,8 +75,6 @@ class JobLauncher : public Launcher,
   /// Opens the output and --events, once there is a client. Errors: kFileUnwritable.
   Status OpenConsole();
 
-  /// Announces on the channel that the worker is to end within `grace`.
-  void TellEnd(int worker, Duration grace);
   /// Handles output, credits and requests to the store, and what an agent may not send; false: the
   /// message is another one.
   bool OnCommon(int agent, wire::Message& message);
@@ -139,6 +138,12 @@ class JobLauncher : public Launcher,
   WarmStarts warm_starts_;
   std::vector<std::string> base_env_;  // without that of a gang's start
 };
+
+/// Of a fixed job, and of an elastic one, which needs `reach` with hosts and source. For OpenJob().
+std::unique_ptr<JobLauncher> MakeFixedLauncher(Loop& loop, const JobReach& reach, Trace& trace,
+                                               LaunchPlan plan);
+std::unique_ptr<JobLauncher> MakeElasticLauncher(Loop& loop, const JobReach& reach, Trace& trace,
+                                                 LaunchPlan plan);
 
 }  // namespace hvdray
 

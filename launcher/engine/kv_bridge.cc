@@ -41,8 +41,8 @@ KvQuestion QuestionOf(Generation generation, wire::KvRequest request) {
   return question;
 }
 
-KvBridge::KvBridge(AgentLinks& links, Hold hold, Handlers handlers)
-    : hold_(hold), handlers_(std::move(handlers)), links_(links), store_(*this) {}
+KvBridge::KvBridge(AgentLinks& links, Hold hold, Listener* listener)
+    : hold_(hold), listener_(listener), links_(links), store_(*this) {}
 
 void KvBridge::Answer(int agent, KvAnswer answer) {
   if (waiting_.contains(agent) || !links_.HasControlRoom(agent)) {
@@ -70,9 +70,9 @@ void KvBridge::OnRequest(int agent, Generation generation, wire::KvRequest reque
     std::vector<RankAnswer> answers;
     const bool is_news = ranks_.Ask(agent, question, &answers);
     Send(std::move(answers));
-    if (is_news) handlers_.on_rank_asked(question.rank);
+    if (is_news) listener_->OnRankAsked(question.rank);
   } else if (question.op == KvOp::kWorkerAddresses) {
-    if (ranks_.Register(question)) handlers_.on_registered(question.rank);
+    if (ranks_.Register(question)) listener_->OnRegistered(question.rank);
   } else {
     const uint64_t refused = store_.refused_questions();
     store_.Ask(agent, question);
@@ -87,13 +87,13 @@ void KvBridge::TellMet(const KvQuestion& question) {
                           KindOfKey(question.key) == KeyKind::kNumber;
   if (!assignment.is_barrier_held || !is_address) return;
   if (question.generation != assignment.generation) return;
-  handlers_.on_met(question.rank, *NumberOfKey(question.key));
+  listener_->OnMet(question.rank, *NumberOfKey(question.key));
 }
 
 void KvBridge::TellConnected(const KvQuestion& question) {
   const bool is_last = question.op == KvOp::kDelete && IsLastScopeOfInit(question.scope);
   if (hold_ != Hold::kRanksAndBarrier || !is_last || question.rank < 0) return;
-  if (question.generation == store_.generation()) handlers_.on_connected(question.rank);
+  if (question.generation == store_.generation()) listener_->OnConnected(question.rank);
 }
 
 void KvBridge::Reset(std::span<const RankInfo> ranks, Generation generation) {

@@ -5,7 +5,6 @@
 #define HVDRAY_LAUNCHER_ENGINE_KV_BRIDGE_H_
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <span>
 #include <string_view>
@@ -37,20 +36,24 @@ class KvBridge final : private KvStore::Owner {
     kRanks,            ///< A rank, until a generation is published.
     kRanksAndBarrier,  ///< And the addresses of the others, until OpenBarrier().
   };
-  /// News of workers in an elastic job; never called with Hold::kNothing.
-  struct Handlers {
+  /// Who hears news of workers in an elastic job; never with Hold::kNothing.
+  class Listener {
+   public:
     /// The worker waits for a rank, and did not before.
-    std::function<void(int worker)> on_rank_asked;
+    virtual void OnRankAsked(int worker) = 0;
     /// That worker has registered its notification address.
-    std::function<void(int worker)> on_registered;
+    virtual void OnRegistered(int worker) = 0;
     /// While the init barrier holds values back: that worker has stored the addresses of that
     /// member.
-    std::function<void(int worker, uint32_t member)> on_met;
+    virtual void OnMet(int worker, uint32_t member) = 0;
     /// With an init barrier: that worker has finished the last scope of hvd.init().
-    std::function<void(int worker)> on_connected;
+    virtual void OnConnected(int worker) = 0;
+
+   protected:
+    ~Listener() = default;
   };
-  /// `links` outlives it.
-  explicit KvBridge(AgentLinks& links, Hold hold = Hold::kNothing, Handlers handlers = {});
+  /// `links` and `listener`, if there is one, outlive it.
+  explicit KvBridge(AgentLinks& links, Hold hold = Hold::kNothing, Listener* listener = nullptr);
 
   /// A request of an agent; answered through its link, maybe later.
   void OnRequest(int agent, Generation generation, wire::KvRequest request);
@@ -84,7 +87,7 @@ class KvBridge final : private KvStore::Owner {
   void TellConnected(const KvQuestion& question);
 
   const Hold hold_;
-  const Handlers handlers_;
+  Listener* const listener_;  // null with Hold::kNothing
   AgentLinks& links_;
   std::map<int, std::deque<KvAnswer>> waiting_;  // only agents with waiting answers
   KvStore store_;

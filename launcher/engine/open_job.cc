@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "launcher/engine/elastic_launcher.h"
-#include "launcher/engine/fixed_launcher.h"
+#include "launcher/engine/job_launcher.h"
 
 namespace hvdray {
 
@@ -12,7 +11,7 @@ Result<std::unique_ptr<Launcher>> OpenJob(Loop& loop, const JobReach& reach, Tra
                                           LaunchPlan plan, std::optional<ServeOptions> client) {
   std::unique_ptr<JobLauncher> launcher =
       plan.spec.is_elastic() ? MakeElasticLauncher(loop, reach, trace, std::move(plan))
-                             : MakeFixedLauncher(loop, reach.transport, trace, std::move(plan));
+                             : MakeFixedLauncher(loop, reach, trace, std::move(plan));
   HVDRAY_RETURN_IF_ERROR(launcher->Open(std::move(client)));
   return std::unique_ptr<Launcher>(std::move(launcher));
 }

@@ -37,6 +37,10 @@ void WorkerLinks::OnWritten(int worker, uint32_t bytes) {
   if (granted != 0) Send(worker, wire::Credit{worker, wire::StreamId::kStdout, granted});
 }
 
+void WorkerLinks::TellEnd(int worker, Duration grace) {
+  if (grace > Duration::zero() && has_channels_) Write(worker, EndMessage(grace));
+}
+
 void WorkerLinks::OnExited(int worker) {
   if (stdin_ && stdin_worker_ == worker) stdin_->Stop();
   channels_.Drop(worker);

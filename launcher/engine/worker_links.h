@@ -40,9 +40,14 @@ class WorkerLinks final : public JobClient::Workers, private WorkerChannels::Own
     ~Owner() = default;
   };
 
-  /// All of them outlive it.
-  WorkerLinks(Loop& loop, AgentLinks& agents, ObjectFeed& objects, Owner& owner)
-      : loop_(loop), agents_(agents), objects_(objects), owner_(owner), channels_(*this) {}
+  /// `has_channels`: workers have one. The others outlive it.
+  WorkerLinks(Loop& loop, AgentLinks& agents, ObjectFeed& objects, bool has_channels, Owner& owner)
+      : loop_(loop),
+        agents_(agents),
+        objects_(objects),
+        has_channels_(has_channels),
+        owner_(owner),
+        channels_(*this) {}
 
   WorkerGuard& guard() { return guard_; }
   const WorkerGuard& guard() const { return guard_; }
@@ -53,6 +58,8 @@ class WorkerLinks final : public JobClient::Workers, private WorkerChannels::Own
   /// may send. Errors: kProtocolError if it may not.
   Result<bool> OnMessage(int agent, wire::Message& message);
   void OnWritten(int worker, uint32_t bytes);
+  /// Announces on its channel that the worker is to end within `grace`.
+  void TellEnd(int worker, Duration grace);
   /// The worker is gone; output of it may still come.
   void OnExited(int worker);
 
@@ -82,6 +89,7 @@ class WorkerLinks final : public JobClient::Workers, private WorkerChannels::Own
   Loop& loop_;
   AgentLinks& agents_;
   ObjectFeed& objects_;
+  const bool has_channels_;
   Owner& owner_;
   WorkerGuard guard_;
   WorkerChannels channels_;

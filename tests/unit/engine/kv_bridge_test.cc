@@ -99,17 +99,15 @@ TEST_F(KvBridgeTest, AValueThatWouldBeTooLargeIsRefused) {
 
 constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
-class HeldRanksTest : public testing::Test, public AgentLinks {
+class HeldRanksTest : public testing::Test, public AgentLinks, public KvBridge::Listener {
  protected:
-  void Make(KvBridge::Hold hold) {
-    KvBridge::Handlers handlers;
-    handlers.on_rank_asked = [this](int worker) { asked_.push_back(worker); };
-    handlers.on_registered = [this](int worker) { registered_.push_back(worker); };
-    handlers.on_met = [this](int worker, uint32_t member) { met_.emplace_back(worker, member); };
-    handlers.on_connected = [this](int worker) { connected_.push_back(worker); };
-    kv_.emplace(*this, hold, std::move(handlers));
-  }
+  void Make(KvBridge::Hold hold) { kv_.emplace(*this, hold, this); }
   void SetUp() override { Make(KvBridge::Hold::kRanks); }
+
+  void OnRankAsked(int worker) override { asked_.push_back(worker); }
+  void OnRegistered(int worker) override { registered_.push_back(worker); }
+  void OnMet(int worker, uint32_t member) override { met_.emplace_back(worker, member); }
+  void OnConnected(int worker) override { connected_.push_back(worker); }
 
   void Send(int agent, wire::Message message) override {
     const auto& reply = std::get<wire::KvReply>(message.body);

@@ -37,7 +37,7 @@ class WorkerLinksTest : public testing::Test, public AgentLinks, public WorkerLi
   std::unique_ptr<Loop> loop_ = Loop::Create().value();
   OneGang client_;
   ObjectFeed objects_{ObjectFeed::Hosts::kFixed, *this};
-  WorkerLinks links_{*loop_, *this, objects_, *this};
+  WorkerLinks links_{*loop_, *this, objects_, /*has_channels=*/true, *this};
   std::map<int, std::pair<int, Generation>> home_;  // by worker
   std::map<int, uint64_t> printed_;                 // by worker, of its generation
   std::map<int, uint64_t> written_;
