@@ -56,7 +56,7 @@ void GangStart::StartSome() {
   if (server != nullptr && !server->is_settled()) return;
   if (server != nullptr && server->is_warm()) return Fork(*server);
   for (size_t i = 0; i < kForksPerTurn && next_ < start_.workers.size(); ++i) {
-    if (auto beginner = Prepare(start_.workers[next_++])) Exec(std::move(*beginner));
+    if (const auto beginner = Prepare(start_.workers[next_++])) Exec(*beginner);
   }
   Continue();
 }
@@ -106,7 +106,7 @@ SpawnRequest GangStart::RequestFor(const Beginner& beginner) const {
   return request;
 }
 
-void GangStart::Exec(Beginner beginner) {
+void GangStart::Exec(const Beginner& beginner) {
   SpawnedProcess process;
   const ExecFailure failure = Spawn(RequestFor(beginner), process);
   if (failure != ExecFailure()) return Refuse(beginner, failure);
@@ -156,7 +156,7 @@ void GangStart::OnForked(Forked answer) {
     } else if (owner_.IsUnwanted(beginner.name)) {
       Refuse(beginner, {ExecStage::kFork, ECANCELED});
     } else {
-      Exec(std::move(beginner));  // the server is gone
+      Exec(beginner);  // the server is gone
     }
   }
   if (!is_cancelled_ && answer.gate.is_valid()) (void)WriteAll(answer.gate.get(), bytes).ok();

@@ -79,7 +79,7 @@ class GangStart {
   /// nullopt: it was refused.
   std::optional<Beginner> Prepare(const wire::WorkerSlot& slot);
   SpawnRequest RequestFor(const Beginner& beginner) const;
-  void Exec(Beginner beginner);
+  void Exec(const Beginner& beginner);
   void Fork(ForkServer& server);
   void OnForked(Forked answer);
   void Refuse(const Beginner& beginner, const ExecFailure& failure);
