@@ -57,7 +57,7 @@ Result<ClusterEnd> EndRay(DownPolicy policy, ManagedCluster& cluster, size_t kep
   cluster.places.erase(cluster.places.begin(), cluster.places.begin() + static_cast<long>(kept));
   policy.cluster = cluster.file.cluster_name;
   policy.head = cluster.head;
-  policy.log_in_limit = TakeLogInLimit(cluster.spec, policy.log_in_limit);
+  policy.log_in_limit = cluster.log_in_limit;
   std::vector<DownNode> nodes;
   nodes.reserve(cluster.hosts.size());
   for (size_t i = 0; i < cluster.hosts.size(); ++i) {
@@ -202,7 +202,8 @@ ClusterEnd EndMachines(const CommandRequest& request, ManagedCluster& cluster) {
 
 int DownCluster(const CommandRequest& request, ClusterSpec file, TimePoint began) {
   if (const Status words = CheckDownWords(request, file); !words.ok()) return Fail("down", words);
-  Result<ManagedCluster> cluster = OpenManagedCluster("down", request, std::move(file), began);
+  Result<ManagedCluster> cluster =
+      OpenManagedCluster("down", request, std::move(file), DownPolicy().log_in_limit, began);
   if (!cluster.ok()) return Fail("down", cluster.status());
   SetUpLog(cluster->spec);
   if (!cluster->work) return DownOnHosts(request, *cluster);

@@ -89,7 +89,8 @@ void SayLine(std::string_view line) {
 }
 
 Result<ManagedCluster> OpenManagedCluster(std::string_view command, const CommandRequest& request,
-                                          ClusterSpec file, TimePoint began) {
+                                          ClusterSpec file, Duration log_in_limit,
+                                          TimePoint began) {
   HVDRAY_RETURN_IF_ERROR(CheckConsent(request));
   ManagedCluster cluster;
   cluster.command = command;
@@ -102,6 +103,9 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
   if (request.Has(OptionId::kClusterName)) cluster.words += " -n " + cluster.file.cluster_name;
   cluster.spec = request.spec;
   JobSpec& spec = cluster.spec;
+  cluster.log_in_limit = spec.start_timeout.is_default() ? log_in_limit : *spec.start_timeout;
+  spec.start_timeout.Set(std::min(cluster.log_in_limit, kConnectLimit),
+                         spec.start_timeout.origin());
   cluster.home = Environment::FromProcess().GetOr("HOME", "");
   const ClusterAuth& auth = cluster.file.auth;
   if (!auth.ssh_user.empty()) spec.ssh_user.Set(auth.ssh_user, cluster.path);
@@ -130,12 +134,6 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
     AddHost(cluster, std::move(made));
   }
   return cluster;
-}
-
-Duration TakeLogInLimit(JobSpec& spec, Duration otherwise) {
-  const Duration limit = spec.start_timeout.is_default() ? otherwise : *spec.start_timeout;
-  spec.start_timeout.Set(std::min(limit, kConnectLimit), spec.start_timeout.origin());
-  return limit;
 }
 
 int64_t SecondsSince1970() {

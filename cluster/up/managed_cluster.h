@@ -32,7 +32,8 @@ struct ManagedCluster {
   std::vector<ScriptPlace> places;
   std::string home;
   ShellKind shell = ShellKind::kLogin;
-  std::string head;  ///< The head's address in the cluster's network.
+  std::string head;         ///< The head's address in the cluster's network.
+  Duration log_in_limit{};  ///< Of all tries on a host; spec.start_timeout is that of one.
   TimePoint began{};
   std::chrono::system_clock::time_point began_wall = std::chrono::system_clock::now();
 
@@ -41,17 +42,15 @@ struct ManagedCluster {
   std::vector<Machine> machines;  ///< The first ones are the hosts.
 };
 
-/// Takes what the command's options say of `file`; on-prem with its hosts. Blocks.
+/// Takes what the command's options say of `file`; on-prem with its hosts. `log_in_limit`: unless
+/// they say another one. Blocks.
 /// Errors: kSpecInvalid; kUsage, also where only --yes allows a change and no user can be asked;
 /// those of CheckHostAccess() and CloudWork::Open().
 Result<ManagedCluster> OpenManagedCluster(std::string_view command, const CommandRequest& request,
-                                          ClusterSpec file, TimePoint began);
+                                          ClusterSpec file, Duration log_in_limit, TimePoint began);
 
 /// Adds a node; the first one is the head.
 void AddHost(ManagedCluster& cluster, HostSlots host);
-
-/// The limit for all tries to log in; sets that of one try.
-Duration TakeLogInLimit(JobSpec& spec, Duration otherwise);
 
 /// To stdout.
 void SayLine(std::string_view line);

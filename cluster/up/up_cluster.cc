@@ -326,8 +326,7 @@ int Up(UpPolicy policy, ManagedCluster& cluster) {
   policy.cluster = cluster.file.cluster_name;
   policy.command = "hvdray up " + cluster.words;
   policy.is_exclusive = policy.is_powered_off = cluster.work != nullptr;
-  if (cluster.work) policy.log_in_limit = kCloudLogIn;
-  policy.log_in_limit = TakeLogInLimit(cluster.spec, policy.log_in_limit);
+  policy.log_in_limit = cluster.log_in_limit;
   const Result<ScratchDirectory> scratch = ScratchDirectory::Make("hvdray-up.");
   if (!scratch.ok()) return Fail("up", scratch.status());
   // Before any machine is made: a file that is not there is a mistake in the cluster file.
@@ -359,7 +358,9 @@ int Up(UpPolicy policy, ManagedCluster& cluster) {
 int UpCluster(const CommandRequest& request, ClusterSpec file, TimePoint began) {
   Result<UpPolicy> policy = ToUpPolicy(request);
   if (!policy.ok()) return Fail("up", policy.status());
-  Result<ManagedCluster> cluster = OpenManagedCluster("up", request, std::move(file), began);
+  const Duration log_in_limit = file.is_local() ? policy->log_in_limit : kCloudLogIn;
+  Result<ManagedCluster> cluster =
+      OpenManagedCluster("up", request, std::move(file), log_in_limit, began);
   if (!cluster.ok()) return Fail("up", cluster.status());
   SetUpLog(cluster->spec);
   return Up(std::move(policy).value(), *cluster);
