@@ -45,7 +45,7 @@ int FollowOnRay(CommandRequest& request) {
   const std::vector<RayWantedFile> files = WantedFiles(spec);
   Status writable = CheckDistinctFiles(spec, Environment::FromProcess());
   if (writable.ok()) writable = CheckWantedFiles(files);
-  if (writable.ok()) writable = CheckOutputDirectory(*spec.output_directory, /*np=*/0);
+  if (writable.ok()) writable = CheckOutputDirectory(*spec.output_filename, /*np=*/0);
   if (!writable.ok()) return Fail("follow", writable);
   const std::string url = access->address.Url();
   return AttachToRayJob({.command = "follow",
@@ -57,7 +57,7 @@ int FollowOnRay(CommandRequest& request) {
                                   .is_quiet = *spec.is_quiet},
                          .likely_node = "",
                          .files = files,
-                         .output_directory = *spec.output_directory});
+                         .output_directory = *spec.output_filename});
 }
 
 }  // namespace hvdray

@@ -459,7 +459,7 @@ JobSpec SpecOnRay(const RayJobFile& job, std::string_view directory) {
   move_file(spec.junit_file, "junit.xml");
   move_file(spec.record_file, "record");
   // The client writes them from the stream.
-  spec.output_directory.Set("", "driver on Ray");
+  spec.output_filename.Set("", "driver on Ray");
   const bool has_files = !spec.ray.working_dir->empty() && !spec.ray.is_directory_remote();
   if (has_files && !spec.working_directory->starts_with('/')) {
     const std::string& below = *spec.working_directory;

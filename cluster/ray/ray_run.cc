@@ -94,7 +94,7 @@ std::string FileWords(const JobSpec& spec) {
                                    {"junit", &*spec.junit_file},
                                    {"trace", &*spec.trace_file},
                                    {"record", &*spec.record_file},
-                                   {"output-filename", &*spec.output_directory}}) {
+                                   {"output-filename", &*spec.output_filename}}) {
     if (!path->empty()) words += fmt::format(" --{} {}", name, ShellQuoted(*path));
   }
   return words;
@@ -158,7 +158,7 @@ std::string JobCommand(std::string_view command, const JobSpec& spec, const std:
 
 Status CheckFilesOfRayJob(const JobSpec& spec) {
   HVDRAY_RETURN_IF_ERROR(CheckWantedFiles(WantedFiles(spec)));
-  return CheckOutputDirectory(*spec.output_directory, *spec.np);
+  return CheckOutputDirectory(*spec.output_filename, *spec.np);
 }
 
 Result<RayJobPlan> PlanRayJob(std::string_view command, const LaunchPlan& plan,
@@ -199,7 +199,7 @@ Result<RayAttachOptions> SubmitRayJob(std::string_view command, const LaunchPlan
                .is_quiet = *spec.is_quiet},
       .likely_node = job.outlook.head_node,
       .files = WantedFiles(spec),
-      .output_directory = *spec.output_directory,
+      .output_directory = *spec.output_filename,
       .tells_presence = *spec.ray.stops_with_client};
   attach.held_signals = std::move(held_signals);
   return attach;

@@ -63,7 +63,7 @@ Result<std::unique_ptr<JobConsole>> JobConsole::Open(Loop& loop, Trace& trace, c
       !foreign_directories.empty()) {
     console->Say(
         fmt::format("{} of another run {} in {} (--output-filename)", Listed(foreign_directories),
-                    foreign_directories.size() == 1 ? "is" : "are", *spec.output_directory));
+                    foreign_directories.size() == 1 ? "is" : "are", *spec.output_filename));
   }
   return console;
 }
@@ -216,7 +216,7 @@ JobOutputOptions OutputOptions(const JobSpec& spec) {
   JobOutputOptions options;
   options.tag = *spec.tag_output;
   options.is_timestamped = *spec.is_timestamped;
-  options.directory = *spec.output_directory;
+  options.directory = *spec.output_filename;
   options.np = *spec.np;
   options.asking_worker = spec.stdin_rank->value_or(-1);
   return options;

@@ -98,6 +98,9 @@ struct RaySpec {
   double slot_gpus() const { return gpus_per_slot->value_or(*uses_gpu ? 1 : 0); }
 };
 
+/// Where a default is the driver's, it is written there.
+inline constexpr ElasticPolicy kPolicyDefaults;
+
 /// The settings of one job. Ranges are those of the option table. A duration of 0 means no limit
 /// where that is possible.
 struct JobSpec {
@@ -129,10 +132,10 @@ struct JobSpec {
   Setting<std::vector<std::string>> network_interfaces;
 
   // Time.
-  Setting<Duration> start_timeout{std::chrono::seconds(30)};  ///< First dial to last agent's Hello.
-  Setting<Duration> elastic_timeout{std::chrono::seconds(600)};
-  Setting<Duration> grace{std::chrono::seconds(30)};              ///< SIGTERM to SIGKILL.
-  Setting<Duration> timeout{Duration::zero()};                    ///< Of the whole job; 0: none.
+  Setting<Duration> start_timeout{kPolicyDefaults.start_timeout};  ///< First dial to last Hello.
+  Setting<Duration> elastic_timeout{kPolicyDefaults.elastic_timeout};
+  Setting<Duration> grace{kPolicyDefaults.grace};                 ///< SIGTERM to SIGKILL.
+  Setting<Duration> timeout{kPolicyDefaults.timeout};             ///< Of the whole job; 0: none.
   Setting<Duration> heartbeat_timeout{std::chrono::seconds(15)};  ///< Default 5 s if elastic.
   Setting<Duration> kv_hold{std::chrono::seconds(1)};  ///< Of a request for a missing key.
 
@@ -141,21 +144,21 @@ struct JobSpec {
   Setting<std::optional<int>> reset_limit;
   Setting<std::optional<std::pair<int, int>>> blacklist_cooldown_range;  ///< Seconds, 1 to 3600.
 
-  // Elastic jobs only; the defaults are those of ElasticPolicy.
-  Setting<ElasticMode> elastic_mode{ElasticMode::kHorovod};
-  Setting<JoinMode> join{JoinMode::kWarm};
-  Setting<SuccessRule> success{SuccessRule::kAll};
+  // Elastic jobs only.
+  Setting<ElasticMode> elastic_mode{kPolicyDefaults.mode};
+  Setting<JoinMode> join{kPolicyDefaults.join};
+  Setting<SuccessRule> success{kPolicyDefaults.success};
   Setting<Duration> discovery_interval{std::chrono::seconds(1)};  ///< Between runs; above 0.
   Setting<Duration> discovery_timeout{std::chrono::seconds(30)};  ///< Of one run; above 0.
-  Setting<Duration> straggler_timeout{Duration::zero()};          ///< 0: none.
+  Setting<Duration> straggler_timeout{kPolicyDefaults.straggler_timeout};  ///< 0: none.
   Setting<Duration> settle{std::chrono::seconds(2)};
-  Setting<bool> breaks_connections{true};
+  Setting<bool> breaks_connections{kPolicyDefaults.breaks_connections};
 
   // Input and output.
   Setting<std::optional<int>> stdin_rank;  ///< nullopt: none.
   Setting<TagOutput> tag_output{TagOutput::kRank};
-  Setting<bool> is_timestamped;           ///< --prefix-output-with-timestamp
-  Setting<std::string> output_directory;  ///< --output-filename
+  Setting<bool> is_timestamped;          ///< --prefix-output-with-timestamp
+  Setting<std::string> output_filename;  ///< --output-filename
   Setting<ColorMode> color{ColorMode::kAuto};
   Setting<bool> is_quiet;
   Setting<bool> is_verbose;

@@ -164,7 +164,7 @@ constexpr OptionRow kWritten[] = {
      .default_text = "; elastic: 5", .group = Group::kFailure,
      .help = "Treat a host that is silent for this long as lost."},
 
-    {.id = Id::kOutputFilename, .spellings = "--output-filename", .member = &JobSpec::output_directory,
+    {.id = Id::kOutputFilename, .spellings = "--output-filename", .member = &JobSpec::output_filename,
      .value_name = "DIR", .group = Group::kOutput, .is_horovod = true,
      .help = "Also write each worker's output to DIR/rank.N/stdout and stderr; a restart moves earlier output to "
              "DIR/attempt.K/rank.N."},

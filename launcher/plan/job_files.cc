@@ -68,7 +68,7 @@ std::vector<NamedFile> OtherOutputs(const JobSpec& spec) {
     if (set == spec.tunables.end() || set->second->empty()) continue;
     outputs.push_back(LookAtFile(set->second.origin(), In(WorkersDirectory(spec), *set->second)));
   }
-  if (!spec.output_directory->empty()) AddFilesOfRanks(spec.output_directory, &outputs);
+  if (!spec.output_filename->empty()) AddFilesOfRanks(spec.output_filename, &outputs);
   return outputs;
 }
 

@@ -85,7 +85,7 @@ class JobConsoleTest : public testing::Test, public AgentSet::Owner, public JobC
 TEST_F(JobConsoleTest, AnOutputDirectoryThatCannotBeMadeIsSaidAtOnce) {
   const TempDirectory temp;
   ASSERT_TRUE(WriteFileAtomically(temp / "file", "x").ok());
-  spec_.output_directory.Set(temp / "file/out", "test");
+  spec_.output_filename.Set(temp / "file/out", "test");
   EXPECT_EQ(Open().code(), ErrorCode::kFileUnwritable);
 }
 

@@ -251,7 +251,7 @@ TEST_F(LauncherTest, AHostThatIsLostEndsTheJobWith125) {
 // A compromised host: it invents ranks, or reports about those of another host.
 TEST_F(LauncherTest, AHostThatSpeaksForOthersIsLostAndLeavesNoFile) {
   const TempDirectory directory;
-  plan_.spec.output_directory.Set(directory.path() + "/out", "test");
+  plan_.spec.output_filename.Set(directory.path() + "/out", "test");
   for (const int rank : {0, 5000}) {
     statuses_ = {};
     const auto play = transport_.on_agent;

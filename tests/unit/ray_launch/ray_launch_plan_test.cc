@@ -27,11 +27,11 @@ RayPlacement TwoHosts(const std::string& second_ip) {
 TEST(RayLaunchSpecTest, WhatTheClientWantsWrittenIsWrittenBesideTheStream) {
   RayJobFile job = Job();
   job.spec.report_file.Set("/home/me/report.json", "flag --report");
-  job.spec.output_directory.Set("out", "flag");
+  job.spec.output_filename.Set("out", "flag");
   const JobSpec spec = SpecOnRay(job, "/logs");
   EXPECT_EQ(*spec.report_file, "/logs/hvdray_hvd-1.report.json");
   EXPECT_EQ(spec.report_file.origin(), "flag --report");
-  EXPECT_EQ(*spec.output_directory, "") << "the client makes them of the stream";
+  EXPECT_EQ(*spec.output_filename, "") << "the client makes them of the stream";
   EXPECT_TRUE(spec.events_file->empty()) << "nobody asked for it";
   EXPECT_EQ(RayLaunchFile("/logs", "hvd-1", "stream"), "/logs/hvdray_hvd-1.stream");
 }

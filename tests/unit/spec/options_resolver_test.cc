@@ -65,7 +65,7 @@ TEST(ResolveRunTest, PreloadTakesModulesForAPythonCommandAlone) {
 
 // A path that no shell has expanded: behind '=', in a variable, in a file.
 std::vector<std::string> PathsOf(const JobSpec& spec) {
-  std::vector<std::string> paths = {*spec.working_directory, *spec.output_directory,
+  std::vector<std::string> paths = {*spec.working_directory, *spec.output_filename,
                                     *spec.report_file,       *spec.events_file,
                                     *spec.junit_file,        *spec.trace_file,
                                     *spec.ssh_identity_file, *spec.ssh_config_file};
@@ -225,7 +225,7 @@ TEST(ResolveRunTest, ReadsEveryOptionThatStandsAlone) {
   EXPECT_EQ(*spec.stdin_rank, std::optional<int>(1));
   EXPECT_EQ(*spec.tag_output, TagOutput::kHost);
   EXPECT_TRUE(*spec.is_timestamped);
-  EXPECT_EQ(*spec.output_directory, "out");
+  EXPECT_EQ(*spec.output_filename, "out");
   EXPECT_EQ(*spec.color, ColorMode::kNever);
   EXPECT_TRUE(*spec.is_quiet && *spec.is_verbose && *spec.is_log_json && *spec.is_dry_run);
   EXPECT_EQ(*spec.report_file, "r.json");
@@ -307,7 +307,7 @@ TEST(ResolveRunTest, TakesAnEmptyWordAsNotGivenWhereHorovodrunDoes) {
   const Result<RunRequest> request =
       SpecWorld().Resolve("-np 2 --output-filename= -i= --config-file= ./t");
   ASSERT_TRUE(request.ok()) << request.status().ToString();
-  EXPECT_TRUE(request->spec.output_directory->empty());
+  EXPECT_TRUE(request->spec.output_filename->empty());
   EXPECT_EQ(*request->spec.hosts, (HostList{{"localhost", 2}}));
 }
 
