@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import sys
 
 import pytest
 
@@ -154,9 +155,12 @@ def test_threads_are_a_share_of_what_a_cpu_quota_leaves(hvdray):
         except OSError:
             pytest.skip("the CPU controller is off here")
         env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-        result = hvdray.run("-c", f'echo $$ >{group}/cgroup.procs; exec "$0" "$@"', hvdray.binary, "run", "-np", "1", "--",
-                            "printenv", "OMP_NUM_THREADS", binary="/bin/sh", env=env)
+        enter = ("-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh")
+        result = hvdray.run(*enter, hvdray.binary, "run", "-np", "1", "--", "printenv", "OMP_NUM_THREADS", binary="/bin/sh", env=env)
         assert (result.code, result.text) == (0, "[0]<stdout>:1\n"), result.errors
+        env.update(PYTHONPATH=str(ROOT / "python"), HVDRAY_BINARY=str(hvdray.binary))
+        counted = "from hvdray.tune._slots import cpus; print(cpus())"  # for trials beside each other
+        assert hvdray.run(*enter, sys.executable, "-c", counted, binary="/bin/sh", env=env).text == "1\n"
     finally:
         os.rmdir(group)
 

@@ -23,8 +23,7 @@ def lanes_of(search: Search) -> list[str]:
     """For each lane, its `hosts` option. Raises HvdrayError."""
     slots = _slots(search)
     if slots is None:  # this machine
-        cpus = len(os.sched_getaffinity(0))
-        slots = [("localhost", search.np * (search.max_concurrent or max(cpus // search.np, 1)))]
+        slots = [("localhost", search.np * (search.max_concurrent or max(cpus() // search.np, 1)))]
     lanes = partition(slots, search.np, search.num_hosts)
     if not lanes:
         there = ", ".join(f"{host}:{count}" for host, count in slots)
@@ -58,6 +57,16 @@ def partition(slots: Hosts, np: int, num_hosts: Optional[int]) -> list[Hosts]:
                 lanes.append(lane)
                 lane = []
     return lanes
+
+
+def cpus() -> int:
+    """Of this machine, as `hvdray run` counts them: no more than a container's quota leaves."""
+    words = [find_binary(), "check", "-H", "localhost:1", "--json"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        return int(json.loads(done.stdout)["hosts"][0]["cpus"]) or 1
+    except (ValueError, LookupError):
+        return len(os.sched_getaffinity(0))
 
 
 def _slots(search: Search) -> Optional[Hosts]:
