@@ -53,11 +53,15 @@ def test_the_course_takes_at_most_6000_words():
     assert sum(Page(path).words for path in chapter_pages("en").values()) <= 6000
 
 
-def test_the_lesson_plan_has_each_chapter():
-    text = (TUTORIAL / "teaching.md").read_text(encoding="utf-8")
-    asked = {int(number) for number in re.findall(r"^\*\*(\d+) ", text, re.M)}
-    planned = {int(number) for number in re.findall(r"^\| \d+ \| (\d+) ", text, re.M)}
-    assert asked == planned >= chapter_pages("en").keys()
+def test_both_lesson_plans_have_each_chapter():
+    plans = []
+    for name in ("teaching.md", "teaching_zh.md"):
+        text = (TUTORIAL / name).read_text(encoding="utf-8")
+        questions = re.findall(r"^\*\*(\d+) ", text, re.M)
+        rows = re.findall(r"^\| (\d+) \| (\d+) ", text, re.M)
+        assert set(questions) == {number for _, number in rows} >= set(map(str, chapter_pages("en")))
+        plans.append((questions, rows))
+    assert plans[0] == plans[1]
 
 
 def page(name, text):
