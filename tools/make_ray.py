@@ -415,8 +415,9 @@ def main():
             venv = args.ray_venv or subprocess.check_output([script], text=True).strip()
             gpus = {name: int(count) for name, count in pairs(args.gpus).items()}
             started = time.monotonic()
+            # Ray's Python leaves directories in /tmp when it is killed.
             ray = RayCluster(venv, args.nodes, args.spares, args.state, not args.no_token,
-                             args.cpus, gpus, dashboard_host=args.dashboard_host)
+                             args.cpus, gpus, dashboard_host=args.dashboard_host, environment={"TMPDIR": FOLDER})
             ray.up(keep=True)
             print(f"{1 + args.nodes} nodes in {time.monotonic() - started:.1f} s; from `launcher`: "
                   f"{ray.url}" + (f"\nRAY_AUTH_TOKEN={ray.token}" if ray.token else ""))
