@@ -157,7 +157,8 @@ COMPLETED = [("hvdray rendezv", "hvdray rendezvous"), ("hvdray help rendezv", "h
              ("hvdray run -np 2 --host-d", "--host-discovery-script"), ("horovodrun -np 2 --host-d", "--host-discovery-script"),
              ("hvdray run -np 2 only-her", "only-here"), ("hvdray run -np 2 -- only-her", "only-here"),
              ("hvdray run -- only-her", "only-here"),
-             ("hvdray bench --minb", "--minbytes"), ("hvdray explain HVD-E0201", "HVD-E0201")]
+             ("hvdray bench --minb", "--minbytes"), ("hvdray explain HVD-E040", "HVD-E0401"),
+             ("hvdray run --tag-output=ho", "--tag-output=host")]
 
 
 @pytest.fixture
