@@ -51,6 +51,7 @@ apt_apart() {  # apt_apart FOLDER SUITE WORD...
   [[ -n $mirror ]] || { echo "apt's sources name no mirror of Debian"; return 1; }
   mkdir -p "$apt"/{lists/partial,archives/partial}
   echo "deb [signed-by=$keys] $mirror $suite main" >"$apt/sources.list"
+  [[ $1 != source ]] || sed -i 's/^deb/deb-src/' "$apt/sources.list"
   : >"$apt/status"
   local options=(-qq -o Dir::State::Lists="$apt/lists" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt"
                  -o Dir::Etc::SourceList="$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null

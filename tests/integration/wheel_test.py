@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel, in an empty environment on a machine that has no network, no compiler and none of hvdray's libraries."""
 
+import pwd
 import re
 import shutil
 import subprocess
@@ -144,6 +145,47 @@ def test_workers_of_another_python_get_its_horovod(installed):
     out = output_of(installed / "bin/hvdray", "run", "-np", "2", "--horovod", "builtin", "--", python, "-c", program,
                     env={"PATH": "/usr/bin:/bin"})
     assert re.findall(rf"({re.escape(str(installed))}\S+/hvdray/torch/__init__.py) 2.0$", out, re.M) and out.count(" 2.0") == 2, out
+
+
+@pytest.fixture(scope="module")
+def static():
+    """The folder of a static hvdray and its agent."""
+    folder = ROOT / "build/static"
+    # As tools/build_wheel.py, for the compiler's cache.
+    output_of("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=c++", "-DCMAKE_BUILD_TYPE=Release",
+              "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG", "-DHVDRAY_UNITY=ON", "-DHVDRAY_TESTS=OFF", "-DHVDRAY_STATIC=ON")
+    output_of("cmake", "--build", folder, "--target", "hvdray", "hvdray-agent")
+    return folder / "bin"
+
+
+def apart(*command, inside="", env=None):
+    """Runs it in namespaces of its own, after the lines of shell."""
+    script = f"set -e; /usr/sbin/ip link set lo up; {inside}; exec \"$@\""
+    return output_of("unshare", "-mnpf", "--mount-proc", "/bin/sh", "-c", script, "sh", *map(str, command), env=env)
+
+
+def test_the_static_program_needs_nothing_but_a_kernel(static, tmp_path):
+    """A root with busybox alone."""
+    assert "statically linked" in output_of("ldd", static / "hvdray")
+    for place in ("bin", "proc", "dev", "tmp"):
+        (tmp_path / place).mkdir()
+    for program in ("/bin/busybox", static / "hvdray", static / "hvdray-agent"):
+        shutil.copy(program, tmp_path / "bin")
+    (tmp_path / "bin/sh").symlink_to("busybox")
+    lines = "hvdray run -np 4 -- sh -c 'echo $HOROVOD_RANK of $HOROVOD_SIZE'; hvdray run -np 1 -H elsewhere:1 -- sh 2>&1 || echo $?"
+    out = apart("/usr/sbin/chroot", tmp_path, "/bin/sh", "-c", lines, env={"PATH": "/bin"},
+                inside=f"mount --bind /dev {tmp_path}/dev; mount --bind /proc {tmp_path}/proc")
+    assert sorted(out.splitlines()[:4]) == [f"[{rank}]<stdout>:{rank} of 4" for rank in range(4)]
+    assert "look up elsewhere: getent: no such program" in out and out.endswith("\n125\n")
+
+
+def test_the_static_program_asks_getent_where_a_module_of_the_name_service_is_missing(static, tmp_path):
+    (tmp_path / "nsswitch.conf").write_text("passwd: nosuchmodule files\nhosts: nosuchmodule files\n")
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n127.0.0.9 by-its-name\n")
+    out = apart(static / "hvdray", "run", "-np", "2", "-H", "by-its-name:2", "--cwd", "~daemon", "--", "pwd",
+                inside=f"for file in nsswitch.conf hosts; do mount --bind {tmp_path}/$file /etc/$file; done")
+    home = pwd.getpwnam("daemon").pw_dir
+    assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:{home}" for rank in range(2)]
 
 
 @pytest.fixture
