@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel (pyproject.toml), and tags it for the oldest glibc that its programs and libraries can use.
+"""Builds the wheel (pyproject.toml), tags it for the oldest glibc that its programs and libraries can use, and lists in it what it
+contains (PEP 770).
 
 Usage: tools/build_wheel.py FOLDER     prints the wheel's path
 Needs what the build needs, binutils, and PyPI for scikit-build-core.
@@ -16,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+
+import sbom
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MAX_BYTES = 14 << 20
@@ -60,19 +63,26 @@ def oldest_glibc(wheel, scratch):
 
 
 def retag(wheel, tag, folder):
-    """Copies the wheel under its new name, with its tag and the hash of what changed."""
+    """Copies the wheel under its new name, with its tag, its bill of materials, and the hash of what changed."""
     name, version = wheel.name.split("-")[:2]
     target = folder / f"{name}-{version}-{tag}.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
         about = re.sub(rb"(?m)^Tag: .*$", b"Tag: " + tag.encode(), old.read(f"{info}/WHEEL"))
-        digest = base64.urlsafe_b64encode(hashlib.sha256(about).digest()).rstrip(b"=").decode()
-        record = re.sub(rf"(?m)^{re.escape(info)}/WHEEL,.*$", f"{info}/WHEEL,sha256={digest},{len(about)}",
-                        old.read(f"{info}/RECORD").decode())
+        record = re.sub(rf"(?m)^{re.escape(info)}/WHEEL,.*$", record_line(f"{info}/WHEEL", about), old.read(f"{info}/RECORD").decode())
+        shipped = {name.rsplit("/", 1)[1] for name in old.namelist() if "/lib/hvdray/licenses/" in name}
+        bill = sbom.bill(version, sbom.compiled_packages(ROOT / "build/wheel") | shipped).encode()
+        record = record_line(f"{info}/sboms/hvdray.cdx.json", bill) + "\n" + record
         for item in old.infolist():
             replaced = {f"{info}/WHEEL": about, f"{info}/RECORD": record.encode()}.get(item.filename)
             new.writestr(item, old.read(item) if replaced is None else replaced, zipfile.ZIP_DEFLATED)
+        new.writestr(zipfile.ZipInfo(f"{info}/sboms/hvdray.cdx.json"), bill, zipfile.ZIP_DEFLATED)  # without the time
     return target
+
+
+def record_line(name, content):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{name},sha256={digest},{len(content)}"
 
 
 if __name__ == "__main__":

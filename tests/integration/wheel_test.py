@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel, in an empty environment on a machine that has no network, no compiler and none of hvdray's libraries."""
 
+import json
 import pwd
 import re
 import shutil
@@ -87,6 +88,17 @@ def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, t
     assert re.search(r"""Requires-Dist: optuna[<>=,0-9]+ *; *extra == ['"]tune['"]""", metadata), metadata
     result = subprocess.run([installed / "bin/hvdray", "tune", "none.yaml"], cwd=tmp_path, capture_output=True, text=True)
     assert (result.returncode, result.stderr.splitlines()[-1]) == (125, "  hint: pip install 'optuna>=5,<6'"), result
+
+
+def test_it_lists_what_it_contains(wheel, installed):
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = {name.split("/")[-1] for name in archive.namelist() if "/licenses/lib" in name}
+    bill = json.loads(next(installed.rglob("hvdray-*.dist-info/sboms/hvdray.cdx.json")).read_text())
+    assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["version"]) == ("CycloneDX", "1.6", VERSION)
+    listed = {part["name"]: part for part in bill["components"]}
+    assert shipped and shipped | {"libssl-dev", "libevent-dev", "nlohmann-json3-dev", "libstdc++-12-dev"} <= set(listed)
+    version = output_of("dpkg-query", "-W", "-f", "${Version}", "libssl-dev")
+    assert listed["libssl-dev"]["purl"].startswith(f"pkg:deb/debian/libssl-dev@{version}?arch=")
 
 
 def test_its_programs_need_nothing_but_glibc(installed):
