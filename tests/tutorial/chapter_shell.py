@@ -37,7 +37,6 @@ class ChapterShell:
     def __init__(self, bin_dir, limit):
         if os.geteuid() != 0:
             raise ShellError("chapters run as root: each has mounts of its own, and some make hosts")
-        self.limit = limit
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="hvdray-course-", dir="/var/tmp"))  # /tmp is the chapter's
         self.home = self.base / "a learner"
         self.tree = self.home / "hvdray"
@@ -58,7 +57,13 @@ class ChapterShell:
         finally:
             os.close(output)
             os.close(control)
-        self.run("set -m")  # what runs in the background heeds Ctrl-C's signal, as at a terminal
+        self.limit = max(limit, 60)
+        try:
+            self.run("set -m")  # what runs in the background heeds Ctrl-C's signal, as at a terminal
+        except ShellError:
+            self.close()
+            raise
+        self.limit = limit
 
     def _make_folders(self, bin_dir):
         (self.base / "tmp").mkdir()

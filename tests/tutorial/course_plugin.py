@@ -8,6 +8,7 @@ with this folder in PYTHONPATH, and the packages of tools/course_env.sh. `tools/
 
 import json
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -31,6 +32,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     global OPTIONS  # pylint: disable=global-statement
     OPTIONS = config.option
+    for signo in (signal.SIGINT, signal.SIGTERM):  # also where a caller in the background ignores the first
+        signal.signal(signo, signal.default_int_handler)
 
 
 class Chapter:
@@ -103,6 +106,9 @@ class Chapter:
             except ShellError as error:
                 self.stopped = f"the command at {here} {error}"
                 raise PageError(f"{here}: `$ {command.text}` {error}") from error
+            except KeyboardInterrupt:
+                self.stopped = f"interrupted at {here}"
+                raise
             printed.append(output)
             code = self._shell.code
             following = block.commands[position + 1:position + 2]

@@ -5,11 +5,15 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
+# How long to sleep: nobody else on this machine sleeps as long.
+HANG, LEFT, LEFT_TOO, FRONT, BACK = (f"{1000 + number}.{os.getpid()}" for number in range(5))
 
 
 def console(text):
@@ -69,13 +73,16 @@ CASES = {
     "console": (console("hello") + "```console\n```\n" + console("$ ") + "```console\n$ true\n",
                 ["{}:1: expected a line `$ command` at line 2", "{}:4: expected", "{}:6: expected", "{}:9: this block does not end"]),
 }
-# Each a page of its own, with a limit of two seconds.
-PAGES = {
-    "a command that hangs": (console("$ echo begun; sleep 1000\nbegun\n$ echo next\nnext") + console("$ echo last\nlast"),
-                             ["{}:2: `$ echo begun; sleep 1000` did not end within 2 s; it had printed:\nbegun",
+# Each a page of its own, with a limit of five seconds.
+IMPATIENT = {
+    "a command that hangs": (console(f"$ echo begun; sleep {HANG}\nbegun\n$ echo next\nnext") + console("$ echo last\nlast"),
+                             [f"{{}}:2: `$ echo begun; sleep {HANG}` did not end within 5 s; it had printed:\nbegun",
                               "{}:7: not run: the command at {}:2 did not end"]),
-    "processes left": (console("$ setsid sleep 1234 >/dev/null 2>&1 &\n$ (setsid sleep 1235 >/dev/null 2>&1 &)"),
-                       ["{}:1: after this chapter there is still\n  process sleep 1234, pid …\n  process sleep 1235, pid …"]),
+    "processes left": (console(f"$ setsid sleep {LEFT} >/dev/null 2>&1 &\n$ (setsid sleep {LEFT_TOO} >/dev/null 2>&1 &)"),
+                       [f"{{}}:1: after this chapter there is still\n  process sleep {LEFT}, pid …\n  process sleep {LEFT_TOO}, pid …"]),
+}
+# Each a page of its own.
+PAGES = {
     "the shell ends": (console("$ echo bye; exit 0\nbye") + console("$ true"),
                        ["{}:2: `$ echo bye; exit 0` ended the chapter's bash; it had printed:\nbye", "{}:5: not run: the command at {}:2 ended"]),
     "a file in a common place": (console("$ touch /tmp/x /dev/shm/y; ip netns add z"),
@@ -98,10 +105,24 @@ def messages(*words):
     return found
 
 
-def run(*words, folder=None):
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "course_plugin", "-c", os.devnull,
-                           *map(str, words)], capture_output=True, text=True, cwd=folder,
-                          env={**os.environ, "PYTHONPATH": str(HERE), "CI": "true", "HVDRAY_TEST": "1"})
+def words_for(*words):
+    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "course_plugin", "-c", os.devnull, *map(str, words)]
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(HERE), "CI": "true", "HVDRAY_TEST": "1"}
+
+
+def run(*words):
+    return subprocess.run(words_for(*words), capture_output=True, text=True, env=environment())
+
+
+def command_lines():
+    lines = set()
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip())
+    return lines
 
 
 def compare(name, path, blocks, wanted, offset=0):
@@ -131,17 +152,28 @@ def test_blocks(tmp_path):
 
 
 def test_chapters(tmp_path):
-    paths = {name: tmp_path / f"{name}.md" for name in PAGES}
-    for name, path in paths.items():
-        path.write_text(PAGES[name][0])
-    said = messages(*paths.values(), "--command-limit=2")
-    for name, path in paths.items():
-        compare(name, path, [message for (file, _), message in sorted(said.items()) if file in (path.name, path.stem)], PAGES[name][1])
-    lines = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            lines.append(path.read_bytes())
-    assert not {b"sleep\0" + number + b"\0" for number in (b"1000", b"1234", b"1235")} & set(lines)
+    for pages, options in ((PAGES, ()), (IMPATIENT, ("--command-limit=5",))):
+        paths = {name: tmp_path / f"{name}.md" for name in pages}
+        for name, path in paths.items():
+            path.write_text(pages[name][0])
+        said = messages(*paths.values(), *options)
+        for name, path in paths.items():
+            compare(name, path, [message for (file, _), message in sorted(said.items()) if file in (path.name, path.stem)],
+                    pages[name][1])
+    assert not {f"sleep {long}" for long in (HANG, LEFT, LEFT_TOO)} & command_lines()
+
+
+def test_a_signal_ends_the_chapter(tmp_path):
+    (tmp_path / "page.md").write_text(console(f"$ sleep {BACK} & sleep {FRONT}"))
+    with subprocess.Popen(words_for(tmp_path / "page.md"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=environment()) as process:
+        while not {f"sleep {BACK}", f"sleep {FRONT}"} <= command_lines():
+            assert process.poll() is None, process.stdout.read()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2 and "KeyboardInterrupt" in output, output
+    assert not {f"sleep {BACK}", f"sleep {FRONT}"} & command_lines()
 
 
 def test_update_writes_both_languages(tmp_path):
