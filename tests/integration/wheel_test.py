@@ -176,6 +176,7 @@ def apart(*command, inside="", env=None):
     return output_of("unshare", "-mnpf", "--mount-proc", "/bin/sh", "-c", script, "sh", *map(str, command), env=env)
 
 
+@pytest.mark.rest
 def test_the_static_program_needs_nothing_but_a_kernel(static, tmp_path):
     """A root with busybox alone."""
     assert "statically linked" in output_of("ldd", static / "hvdray")
@@ -191,6 +192,7 @@ def test_the_static_program_needs_nothing_but_a_kernel(static, tmp_path):
     assert "look up elsewhere: getent: no such program" in out and out.endswith("\n125\n")
 
 
+@pytest.mark.rest
 def test_the_static_program_asks_getent_where_a_module_of_the_name_service_is_missing(static, tmp_path):
     (tmp_path / "nsswitch.conf").write_text("passwd: nosuchmodule files\nhosts: nosuchmodule files\n")
     (tmp_path / "hosts").write_text("127.0.0.1 localhost\n127.0.0.9 by-its-name\n")
