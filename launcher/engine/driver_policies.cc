@@ -33,7 +33,9 @@ ElasticPolicy ToElasticPolicy(const JobSpec& spec, std::chrono::system_clock::ti
   }
   policy.success = *spec.success;
   policy.breaks_connections = *spec.breaks_connections;
-  policy.repairs_barriers = policy.mode == ElasticMode::kHorovod;
+  // Our own hvd.init() has no barrier: its survivors meet again by themselves.
+  policy.repairs_barriers =
+      policy.mode == ElasticMode::kHorovod && *spec.horovod != HorovodChoice::kBuiltin;
   policy.moment = std::chrono::milliseconds(300);  // as in GangPolicy
   policy.join = *spec.join;
   policy.began_epoch_s =

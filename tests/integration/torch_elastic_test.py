@@ -2,9 +2,11 @@
 """The elastic jobs of elastic_test.py and elastic_changes_test.py with our own horovod.torch."""
 
 import functools
+import os
 
 import pytest
 
+from elastic import NAMES
 from elastic_changes_test import (  # noqa: F401  pylint: disable=unused-import
     test_a_host_that_the_script_adds_joins_while_the_job_trains,
     test_a_host_that_the_script_drops_leaves_without_being_a_failure,
@@ -12,6 +14,9 @@ from elastic_changes_test import (  # noqa: F401  pylint: disable=unused-import
     test_workers_registered_behind_a_proxy_setting_hear_of_changes,
 )
 from elastic_test import (  # noqa: F401  pylint: disable=unused-import
+    PATIENT,
+    ended,
+    said,
     test_a_killed_worker_costs_nobody_else,
     test_a_worker_that_dies_on_its_way_to_meet_the_others,
     test_all_of_the_last_round_end_well,
@@ -23,6 +28,19 @@ from elastic_test import (  # noqa: F401  pylint: disable=unused-import
 @pytest.fixture(autouse=True)
 def builtin_horovod(monkeypatch):
     monkeypatch.setenv("HVDRAY_HOROVOD", "builtin")
+
+
+def test_a_killed_newcomer_costs_nobody_else(elastic):
+    """Our own hvd.init() does not pass through Horovod's barrier, where a member that dies is replaced."""
+    job = elastic()
+    job.hosts(*NAMES[:2])
+    job.start("-np", 2, "--min-np", 1, "--max-np", 3, env={**os.environ, **PATIENT})
+    job.wait_steps(2)
+    job.hosts(*NAMES[:3])
+    job.wait_steps(3)
+    job.kill(2)
+    job.wait_steps(2)
+    said(ended(job, 2), "generation 3: 2 workers; host 127.1 left with 1: rank 2 on host 127.1 was killed by SIGKILL (signal 9)")
 
 
 def test_a_killed_worker_costs_nobody_else_on_pretended_gpus(elastic):
