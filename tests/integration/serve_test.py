@@ -565,6 +565,30 @@ def test_a_signal_ends_the_gang_and_then_the_session(client):
     assert client.job.wait().code == 143
 
 
+def test_a_session_that_a_signal_has_ended_says_why_and_who_was_killed(hvdray):
+    client = Client(hvdray, "--grace", 1)
+    client.begin()
+    client.start(1)
+    client.say("send", gang=1, to="all", data={"deaf": True})
+    client.answers(2)
+    client.say("send", gang=1, to="all", data={"sleep": 3600})
+    client.job.process.send_signal(signal.SIGTERM)
+    assert client.until("bye")["exit"] == 143
+    errors = client.job.wait().errors
+    assert "hvdray: stopped by SIGTERM [HVD-E0307]\n" in errors
+    assert "hvdray: killed, because they had not ended 1 s after SIGTERM: ranks 0,1\n" in errors
+
+
+def test_a_gang_that_fails_before_all_its_hosts_are_known_ends_itself_alone(hvdray):
+    """Its first host is enough for it, and has no such interface."""
+    client = Client(hvdray, "-H", "localhost:1,127.0.0.1:1", "--network-interfaces", "nosuch0", np=2)
+    client.begin()
+    for gang in (1, 2):
+        client.say("start", gang=gang, np=1)
+        assert client.until("stopped")["exit"]["error"]["code"] == "HVD-E0210"
+    client.end()
+
+
 def begin_a_long_stop(client, gang):
     """A gang of one worker that hears no SIGTERM, and a client that gives it an hour."""
     client.start(gang, np=1)
