@@ -17,7 +17,7 @@ def monitor_submit_attach(cluster, nodes):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 130
-    assert [node["state"] for node in looked["machines"]] == ["alive"] * nodes
+    assert [node["state"] for node in looked["machines"]] == ["alive"] * nodes, looked
     result = cluster.go("submit", "cluster.yaml", "train.py", "a b", "$HOME", code=3)
     assert result.stdout == f"{nodes} ['a b', '$HOME']\n"
     shell = Terminal(lambda **io: cluster.start("attach", "cluster.yaml", **io))
