@@ -47,7 +47,8 @@ std::string FilePage(std::string_view name, std::string_view what, std::string_v
 std::string JobFilePage(std::string_view release) {
   return FilePage("job", "job files",
                   "A job file is YAML for hvdray run -f FILE. Its keys are the long options, with "
-                  "'_' for '-'; flags win. An unknown key, or one given twice, is an error.",
+                  "'_' for '-'; flags win. An unknown key, or one given twice, is an error. "
+                  "Durations are in seconds or have a unit: 0.5, 200ms, 2m.",
                   RunSectionSchema(FileKind::kJob), release) +
          ".SH SEE ALSO\nhvdray\\-run(1)\n";
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job/run_schema.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -36,6 +38,23 @@ Json TypeOf(const OptionRow& row) {
   return scalar;
 }
 
+/// What help says of the option, its words and its default, as true of this key.
+std::string DescriptionOf(const OptionKey& key) {
+  const OptionRow& row = *key.row;
+  if (row.type == OptionType::kFlag) {
+    // Help describes the spelling that it shows, which may be --no-NAME alone.
+    const bool is_opposite = key.is_negation != row.spellings.empty();
+    return fmt::format("{}{}", is_opposite ? "false: " : "", row.help);
+  }
+  std::string text(row.help);
+  if (row.type == OptionType::kChoice || row.type == OptionType::kOptionalChoice) {
+    text += fmt::format(" One of {}.", fmt::join(ChoicesOf(row), ", "));
+  }
+  const std::string usual = DefaultText(row);
+  if (!usual.empty()) text += fmt::format(" Default: {}.", usual);
+  return text;
+}
+
 }  // namespace
 
 Json RunSectionSchema(FileKind kind) {
@@ -47,7 +66,7 @@ Json RunSectionSchema(FileKind kind) {
       {"items", word}};
   for (const OptionKey& key : AllKeys()) {
     if (!WhyNotInFile(key.row->id, kind).empty()) continue;
-    Json property = {{"description", key.row->help}};
+    Json property = {{"description", DescriptionOf(key)}};
     property.update(TypeOf(*key.row));
     properties[key.text] = std::move(property);
   }
