@@ -27,8 +27,7 @@ constexpr size_t kMaxAnswer = size_t{1} << 20;
 constexpr int kNoSuchDatabase = 1, kNoSuchKey = 2;
 
 /// All that comes from `fd`; nullopt: the time is over, or it is too much.
-std::optional<std::string> ReadAll(int fd, Duration limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+std::optional<std::string> ReadAll(int fd, TimePoint end) {
   std::string text;
   while (text.size() <= kMaxAnswer) {
     const auto left =
@@ -54,11 +53,13 @@ struct Answer {
 
 Result<Answer> Ask(const std::string& database, const std::string& key, Duration limit,
                    const std::string& program) {
+  // No "--" before it: Alpine's getent would look that up. Nobody's name begins so.
+  if (key.starts_with('-')) return Answer{kNoSuchKey, ""};
   HVDRAY_ASSIGN_OR_RETURN(Pipe out, MakePipe());
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null.is_valid()) return ErrnoStatus("/dev/null", errno);
   pid_t pid = -1;
-  const int error = SpawnApart(ApartAs::kGroup, {program, database, "--", key}, null.get(),
+  const int error = SpawnApart(ApartAs::kGroup, {program, database, key}, null.get(),
                                out.write_end.get(), null.get(), pid);
   if (error == ENOENT) {
     return Status(ErrorCode::kUnknownHost, fmt::format("{}: no such program", program),
@@ -66,7 +67,14 @@ Result<Answer> Ask(const std::string& database, const std::string& key, Duration
   }
   if (error != 0) return ErrnoStatus(program, error);
   out.write_end.Reset();
-  std::optional<std::string> text = ReadAll(out.read_end.get(), limit);
+  const TimePoint deadline = std::chrono::steady_clock::now() + limit;
+  std::optional<std::string> text = ReadAll(out.read_end.get(), deadline);
+  const UniqueFd child = OpenPidFd(pid);
+  // It may have closed its stdout, and go on.
+  if (text && child.is_valid() &&
+      !AwaitEnd(child.get(), deadline - std::chrono::steady_clock::now())) {
+    text.reset();
+  }
   if (!text) ::kill(-pid, SIGKILL);
   const int end = ReapChild(pid);
   if (!text) return Status(ErrorCode::kUnknownHost, fmt::format("{}: no answer in time", program));

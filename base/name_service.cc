@@ -86,7 +86,12 @@ Result<AddressList> FindHost(const std::string& host, uint16_t port) {
   return AddressList(first);
 }
 
-std::optional<UserEntry> FindUser(const std::string& name) { return FindUserByGetent(name); }
+std::optional<UserEntry> FindUser(const std::string& name) {
+  std::optional<UserEntry> entry = FindUserByGetent(name);
+  // getent takes a number for a user's id.
+  if (entry && Lower(entry->name) != Lower(name)) return std::nullopt;
+  return entry;
+}
 std::optional<UserEntry> FindUser(uid_t id) { return FindUserByGetent(fmt::format("{}", id)); }
 #else
 Result<AddressList> FindHost(const std::string& host, uint16_t port) {

@@ -40,7 +40,7 @@ TEST_F(GetentTest, TheRealOneKnowsThisUserAndThisHost) {
 
 TEST_F(GetentTest, EachAddressOnceInTheOrderOfTheAnswer) {
   const std::string program = Script(
-      "[ \"$1 $2 $3\" = 'ahosts -- h' ] || exit 1\n"
+      "[ \"$1 $2 $3\" = 'ahosts h ' ] || exit 1\n"
       "printf '10.0.0.2 STREAM h\\n10.0.0.2 DGRAM\\nfe80::1 STREAM\\n10.0.0.1 STREAM\\n'");
   EXPECT_EQ(*AddressesByGetent("h", limit_, program), (Lines{"10.0.0.2", "fe80::1", "10.0.0.1"}));
 }
@@ -48,6 +48,13 @@ TEST_F(GetentTest, EachAddressOnceInTheOrderOfTheAnswer) {
 TEST_F(GetentTest, OneWithoutAhostsIsAskedForHosts) {
   const std::string program = Script("[ $1 = hosts ] || exit 1; echo '10.0.0.7   h other'");
   EXPECT_EQ(*AddressesByGetent("h", limit_, program), Lines{"10.0.0.7"});
+}
+
+TEST_F(GetentTest, AKeyThatLooksLikeAnOptionIsNobodys) {
+  // Alpine's, of musl, knows no options: each word behind the database is a key.
+  const std::string program = Script("[ $# = 2 ] && echo \"$2:x:1:1::/:/bin/sh\"");
+  EXPECT_EQ(*AskGetent("passwd", "u", limit_, program), Lines{"u:x:1:1::/:/bin/sh"});
+  EXPECT_EQ(*AskGetent("passwd", "--help", limit_, program), Lines());
 }
 
 TEST_F(GetentTest, OneThatIsMissingOrFailsIsNamed) {
@@ -63,6 +70,9 @@ TEST_F(GetentTest, OneThatDoesNotAnswerIsEndedWithItsChildren) {
   const std::string program = Script("sleep 1000 & echo half; wait");
   const Status status = AskGetent("passwd", "u", std::chrono::milliseconds(50), program).status();
   EXPECT_EQ(status.message(), program + ": no answer in time");
+  const std::string silent = Script("exec >&-; sleep 1000");
+  EXPECT_EQ(AskGetent("passwd", "u", std::chrono::milliseconds(50), silent).status().message(),
+            silent + ": no answer in time");
 }
 
 }  // namespace
