@@ -8,12 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "base/certificates.h"
 #include "base/environ.h"
+#include "base/fd.h"
 
 namespace hvdray {
 namespace {
@@ -124,21 +126,32 @@ class Authorities {
   }
 
   Status LoadCertificates(::SSL_CTX* context) const {
-    std::string path = trust_.path;
-    if (path.empty()) {
-      // Where libcrypto's own place is there, it opens only the one certificate that it needs.
-      const Environment environment = Environment::FromProcess();
-      const bool is_named = !environment.GetOr("SSL_CERT_FILE", "").empty();
-      const bool is_at_home = ::access(::X509_get_default_cert_dir(), R_OK) == 0;
-      ::SSL_CTX_set_default_verify_paths(context);
-      if (is_named || !is_at_home) path = SystemCertificates(environment);
-      if (path.empty()) return {};
-    }
+    if (!trust_.path.empty()) return LoadFrom(trust_.path, context);
+    // Where libcrypto's own place is there, it opens only the one certificate that it needs.
+    const Environment environment = Environment::FromProcess();
+    const bool is_named = !environment.GetOr("SSL_CERT_FILE", "").empty();
+    const bool is_at_home = ::access(::X509_get_default_cert_dir(), R_OK) == 0;
+    ::SSL_CTX_set_default_verify_paths(context);
+    const std::string path = is_named || !is_at_home ? SystemCertificates(environment) : "";
+    if (path.empty()) return {};
+    Status loaded = LoadFrom(path, context);
+    if (loaded.ok() || !is_named) return loaded;
+    // As for each program with OpenSSL, a directory of the user's is enough.
+    if (!environment.GetOr("SSL_CERT_DIR", "").empty()) return {};
+    return std::move(loaded)
+        .WithContext("SSL_CERT_FILE")
+        .WithHint(
+            "SSL_CERT_FILE names a file with certificates; without it, the system's are used");
+  }
+
+  static Status LoadFrom(const std::string& path, ::SSL_CTX* context) {
     struct ::stat entry {};
     const bool is_directory = ::stat(path.c_str(), &entry) == 0 && S_ISDIR(entry.st_mode);
     const int loaded = is_directory ? ::SSL_CTX_load_verify_dir(context, path.c_str())
                                     : ::SSL_CTX_load_verify_file(context, path.c_str());
     if (loaded == 1) return {};
+    if (::access(path.c_str(), R_OK) != 0)
+      return FileStatus(ErrorCode::kFileUnreadable, path, errno);
     return {ErrorCode::kFileUnreadable, fmt::format("{}: no certificates in PEM form", path)};
   }
 

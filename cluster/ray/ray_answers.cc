@@ -520,6 +520,7 @@ Status NoRayAnswer(const RayQuestion& question, const Status& why) {
     case ErrorCode::kInternal:
       return failed(why.code(), why.hint());
     case ErrorCode::kFileUnreadable:
+      if (!why.hint().empty()) return failed(why.code(), why.hint());  // of SSL_CERT_FILE
       return failed(why.code(),
                     "--ray-verify takes a file with certificates, or a directory prepared by "
                     "`openssl rehash`");

@@ -250,12 +250,13 @@ def test_https_is_believed_only_with_a_certificate_that_is_known(serve, ask, cer
         result = ask("status", "--ray-address", server.url, HVDRAY_RAY_VERIFY=str(verify))
         assert result.code == 0, result.errors
     assert ask("status", "--ray-address", server.url, SSL_CERT_FILE=str(certificates["well"][0])).code == 0
-    refused(ask("status", "--ray-address", server.url, SSL_CERT_FILE="/nowhere.pem"), 2,
-            "HVD-E0104", "/nowhere.pem: no certificates in PEM form")
+    refused(ask("status", "--ray-address", server.url, SSL_CERT_FILE="/nowhere.pem", SSL_CERT_DIR=""), 2,
+            "HVD-E0104", "SSL_CERT_FILE: /nowhere.pem: No such file or directory", "without it, the system's are used")
     folder = tmp_path / "authorities"
     folder.mkdir()
     shutil.copy(certificates["well"][0], folder / "ca.pem")
     subprocess.run(["openssl", "rehash", folder], check=True)
+    assert ask("status", "--ray-address", server.url, SSL_CERT_FILE="/nowhere.pem", SSL_CERT_DIR=str(folder)).code == 0
     assert ask("status", "--ray-address", server.url, "--ray-verify", folder).code == 0
     other = serve(certificate=certificates["other"])
     refused(ask("status", "--ray-address", other.url, "--ray-verify", certificates["other"][0]), 2,
