@@ -46,19 +46,19 @@ _hvdray_run() {
   fi
   case "$before" in
     -f|--file)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --cwd)
-      COMPREPLY=($(compgen -d -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return ;;
     --horovod)
       COMPREPLY=($(compgen -W 'installed builtin' -- "$word"))
       return ;;
     -hostfile|--hostfile)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --cluster)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --elastic-mode)
       COMPREPLY=($(compgen -W 'horovod gang' -- "$word"))
@@ -70,7 +70,7 @@ _hvdray_run() {
       COMPREPLY=($(compgen -W 'all any' -- "$word"))
       return ;;
     --output-filename)
-      COMPREPLY=($(compgen -d -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return ;;
     --tag-output)
       COMPREPLY=($(compgen -W 'rank host none' -- "$word"))
@@ -79,37 +79,37 @@ _hvdray_run() {
       COMPREPLY=($(compgen -W 'auto always never' -- "$word"))
       return ;;
     --report)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --events)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --junit)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --trace)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --record)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     -i|--ssh-identity-file)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --ssh-transport)
       COMPREPLY=($(compgen -W 'auto libssh2 openssh' -- "$word"))
       return ;;
     --ssh-config)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --strict-host-key-checking)
       COMPREPLY=($(compgen -W 'accept-new yes no' -- "$word"))
       return ;;
     --remote-dir)
-      COMPREPLY=($(compgen -d -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return ;;
     --runtime-env|--runtime-env-json)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --strategy)
       COMPREPLY=($(compgen -W 'auto PACK SPREAD STRICT_PACK STRICT_SPREAD' -- "$word"))
@@ -121,13 +121,13 @@ _hvdray_run() {
       COMPREPLY=($(compgen -W 'auto ray ssh' -- "$word"))
       return ;;
     --config-file)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --autotune-log-file)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --timeline-filename)
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return ;;
     --log-level)
       COMPREPLY=($(compgen -W 'TRACE DEBUG INFO WARNING ERROR FATAL' -- "$word"))
@@ -140,16 +140,16 @@ _hvdray_run() {
       break
     elif [[ ${COMP_WORDS[i]} != -* && $with_value != *" ${COMP_WORDS[i-1]} "* ]] ||
        [[ ${COMP_WORDS[i]} == -- ]]; then
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
     fi
   done
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$word"))
   elif [[ $command == run || $command == check ]]; then
-    COMPREPLY=($(compgen -c -f -- "$word"))
+    mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
   else
-    COMPREPLY=($(compgen -f -- "$word"))
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
   fi
 }
 complete -o filenames -F _hvdray_run hvdray horovodrun

@@ -21,7 +21,7 @@ end
 function __hvdray_words
     set -l words (commandline -opc)
     string match -q '*horovodrun' -- $words[1]; and set words[1] run; or set -e words[1]
-    string join \n -- $words
+    set -q words[1]; and printf "%s\n" $words  # string join fails with one
 end
 # Whether one of the given commands expects an option or an argument of its own.
 function __hvdray_of

@@ -22,8 +22,12 @@ std::string Completion(const OptionRow& row) {
     return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))",
                        fmt::join(ChoicesOf(row), " "));
   }
-  if (row.value_name == "DIR") return "COMPREPLY=($(compgen -d -- \"$word\"))";
-  if (row.value_name.starts_with("FILE")) return "COMPREPLY=($(compgen -f -- \"$word\"))";
+  const bool is_directory = row.value_name == "DIR";
+  if (is_directory || row.value_name.starts_with("FILE")) {
+    // A line each: names may have blanks.
+    return fmt::format("mapfile -t COMPREPLY < <(compgen {} -- \"$word\")",
+                       is_directory ? "-d" : "-f");
+  }
   return {};
 }
 
@@ -191,16 +195,16 @@ _hvdray_run() {{
       break
     elif [[ ${{COMP_WORDS[i]}} != -* && $with_value != *" ${{COMP_WORDS[i-1]}} "* ]] ||
        [[ ${{COMP_WORDS[i]}} == -- ]]; then
-      COMPREPLY=($(compgen -f -- "$word"))
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
     fi
   done
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$word"))
   elif [[ $command == run || $command == check ]]; then
-    COMPREPLY=($(compgen -c -f -- "$word"))
+    mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
   else
-    COMPREPLY=($(compgen -f -- "$word"))
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
   fi
 }}
 complete -o filenames -F _hvdray_run hvdray horovodrun
@@ -280,7 +284,7 @@ end
 function __hvdray_words
     set -l words (commandline -opc)
     string match -q '*horovodrun' -- $words[1]; and set words[1] run; or set -e words[1]
-    string join \n -- $words
+    set -q words[1]; and printf "%s\n" $words  # string join fails with one
 end
 # Whether one of the given commands expects an option or an argument of its own.
 function __hvdray_of

@@ -170,6 +170,20 @@ def search_path(installed, tmp_path):
     return f"{installed.binary.parent}:{program.parent}:/usr/bin:/bin"
 
 
+def test_bash_completes_names_with_blanks(installed, tmp_path):
+    (tmp_path / "a file.yaml").touch()
+    (tmp_path / "a folder").mkdir()
+    script = f"""source {tmp_path}/share/bash-completion/completions/hvdray
+        for COMP_WORDS in "hvdray run -f a" "hvdray run --cwd a" "hvdray run -- cat a" "hvdray up a"; do
+            COMP_WORDS=($COMP_WORDS) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _hvdray_run
+            printf '%s|' "${{COMPREPLY[@]}}"; echo
+        done"""
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True)
+    both = ["", "a file.yaml", "a folder"]
+    assert [sorted(line.split("|")) for line in done.stdout.splitlines()] == [both, ["", "a folder"], both, both], done
+    assert done.stderr == ""
+
+
 def test_fish_completes_what_the_table_has(search_path, tmp_path):
     env = {"PATH": search_path, "HOME": str(tmp_path), "XDG_DATA_DIRS": str(tmp_path / "share"), "TERM": "dumb"}
 
@@ -180,6 +194,8 @@ def test_fish_completes_what_the_table_has(search_path, tmp_path):
 
     for line, expected in COMPLETED:
         assert expected.split()[-1] in complete(line), line
+    (tmp_path / "a file.yaml").touch()
+    assert "a file.yaml" in complete("hvdray up ") and "run" not in complete("hvdray up ")
     assert "--hosts" in complete("hvdray run --") and "--json" not in complete("hvdray run --")
     assert "--hosts" not in complete("hvdray run -np 2 only-here --")
 
