@@ -49,7 +49,8 @@ def find_problems(version, wheel=None):
         if not found or found[1] != version:
             yield f"{file} has version {found[1] if found else '?'}, not {version}"
     yield from changelog_problems(version, (ROOT / "CHANGELOG.md").read_text())
-    if wheel and not (pathlib.Path(wheel).name.startswith(f"hvdray-{version}-") and pathlib.Path(wheel).is_file()):
+    path = pathlib.Path(wheel or "")
+    if wheel and not (path.name.startswith(f"hvdray-{version}-") and path.suffix == ".whl" and path.is_file()):
         yield f"{wheel} is not a wheel of {version}"
 
 
@@ -69,17 +70,19 @@ def changelog_problems(version, text):
 
 
 def fill(version, wheel=None):
-    built = pathlib.Path(wheel).read_bytes() if wheel else None  # it may lie in dist/
-    shutil.rmtree(DIST, ignore_errors=True)
-    DIST.mkdir()
+    made = ROOT / "dist.new"  # what an interrupted run leaves is not taken for a release, and dist/ is as it was
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
     sources = subprocess.run(["git", "-C", ROOT, "archive", f"--prefix=hvdray-{version}/", "HEAD"], check=True, capture_output=True).stdout
-    (DIST / f"hvdray-{version}.tar.gz").write_bytes(gzip.compress(sources, mtime=0))
+    (made / f"hvdray-{version}.tar.gz").write_bytes(gzip.compress(sources, mtime=0))
     if wheel:
-        (DIST / pathlib.Path(wheel).name).write_bytes(built)
+        shutil.copyfile(wheel, made / pathlib.Path(wheel).name)  # it may lie in dist/
     else:
-        subprocess.run([sys.executable, ROOT / "tools/build_wheel.py", DIST], check=True, stdout=sys.stderr)
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(DIST.iterdir())]
-    (DIST / "SHA256SUMS").write_text("".join(sums))
+        subprocess.run([sys.executable, ROOT / "tools/build_wheel.py", made], check=True, stdout=sys.stderr)
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made.iterdir())]
+    (made / "SHA256SUMS").write_text("".join(sums))
+    shutil.rmtree(DIST, ignore_errors=True)
+    made.rename(DIST)
 
 
 if __name__ == "__main__":

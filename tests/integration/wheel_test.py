@@ -255,7 +255,12 @@ def test_a_release_has_sums_and_says_how_to_publish_it(wheel, release):
     files = output_of("tar", "-tzf", release.tree / f"dist/hvdray-{VERSION}.tar.gz").splitlines()
     assert f"hvdray-{VERSION}/CHANGELOG.md" in files
     assert output_of("git", "-C", release.tree, "tag") == ""
-    assert release(VERSION, "other-1.whl").returncode == 1
+    assert release(VERSION, "other-1.whl", commit=False).returncode == 1
+    # Again, with the wheel from there.
+    before = {path.name: path.read_bytes() for path in (release.tree / "dist").iterdir()}
+    assert release(VERSION, release.tree / "dist" / wheel.split("/")[-1], commit=False).returncode == 0
+    assert {path.name: path.read_bytes() for path in (release.tree / "dist").iterdir()} == before
+    assert not (release.tree / "dist.new").exists()
 
 
 def test_it_goes_without_a_trace(wheel, installed):
