@@ -9,6 +9,7 @@ Each phase gets the same width whatever it took, because a job runs a thousand t
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 import xml.sax.saxutils
@@ -56,6 +57,8 @@ class Trace:
                 starting[key] = span
             elif event["name"].startswith("running"):
                 running[key] = span
+        if any(event["name"].startswith("generation ") for event in events):
+            raise ValueError("an elastic job's trace, which has no one start: expected that of a job of a fixed size")
         if any(phase not in self.phases for phase in PHASES[:4]) or not running:
             raise ValueError(NO_TRACE)
         for key in sorted(running):  # host by host, by rank
@@ -161,12 +164,14 @@ def main():
     parser.add_argument("picture", help="SVG to write")
     parser.add_argument("--language", choices=sorted(WORDS), default="en")
     options = parser.parse_args()
+    if os.path.exists(options.picture) and os.path.realpath(options.trace) == os.path.realpath(options.picture):
+        sys.exit(f"draw.py: {options.picture} is the trace: expected another file for the picture")
     try:
         picture = drawn(Trace(json.loads(pathlib.Path(options.trace).read_text(encoding="utf-8"))), options.language)
         pathlib.Path(options.picture).write_text(picture, encoding="utf-8")
     except ValueError as error:
         sys.exit(f"draw.py: {options.trace}: {error}")
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, RecursionError):
         sys.exit(f"draw.py: {options.trace}: {NO_TRACE}")
     except OSError as error:
         sys.exit(f"draw.py: {error}")

@@ -232,7 +232,15 @@ def test_the_picture_of_a_start_has_what_the_trace_has(tmp_path):
     ("[{}]", "draw.py: trace.json: expected a trace of a job that has run"),
     ("[1]", "draw.py: trace.json: expected a trace of a job that has run"),
     ('{"a": 1}', "draw.py: trace.json: expected a trace of a job that has run"),
+    ("[" * 100_000, "draw.py: trace.json: expected a trace of a job that has run"),
+    ('[{"name": "generation 1, 2 workers", "ph": "X", "pid": 0, "tid": 100}]', "draw.py: trace.json: an elastic job's trace"),
 ])
 def test_a_picture_of_what_is_no_trace(tmp_path, text, said):
     code, words = draw(tmp_path, text)
     assert code == 1 and words.startswith(said) and words.count("\n") == 1 and not (tmp_path / "out.svg").exists()
+
+
+def test_a_picture_does_not_replace_its_trace(tmp_path):
+    (tmp_path / "out.svg").symlink_to("trace.json")
+    assert draw(tmp_path, json.dumps(trace(1))) == (1, "draw.py: out.svg is the trace: expected another file for the picture\n")
+    assert json.loads((tmp_path / "trace.json").read_text()) == trace(1)
