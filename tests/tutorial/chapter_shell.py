@@ -18,11 +18,14 @@ CHECKOUT = ("README.md", "configs", "docs", "examples", "pyproject.toml", "pytho
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PR_SET_CHILD_SUBREAPER = 36
 # In mounts of its own: what chapters leave in these places is seen, and no other test's is.
+# The build may lie in /tmp itself, so it comes first.
 START = """
-mount --bind "$1/tmp" /tmp && mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/netns &&
-mount -t tmpfs -o mode=1777 tmpfs /dev/shm && cd "$2" && exec bash --noprofile --norc
+mount --bind "$3" "$2/build/release" && mount --bind "$1/tmp" /tmp &&
+mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/netns && mount -t tmpfs -o mode=1777 tmpfs /dev/shm && cd "$2" && exec bash --noprofile --norc
 """
 PRIVATE = ("tmp", "run/netns", "dev/shm")
+MOST_OUTPUT = 256 << 10  # bytes of one command
+SHOWN = 10_000  # bytes of it that a message has
 CONTROL = 9  # the descriptor in bash that says a command is over
 
 
@@ -41,7 +44,7 @@ class ChapterShell:
         self.home = self.base / "a learner"
         self.tree = self.home / "hvdray"
         self.code = 0  # of the last command
-        self._make_folders(bin_dir)
+        self._make_folders()
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._output, output = os.pipe()
         self._control, control = os.pipe()
@@ -51,7 +54,8 @@ class ChapterShell:
         try:
             # A caller in the background may ignore signals, and then so would all that a bash starts.
             start = f"exec {CONTROL}>&{control} {control}>&-;{START}"
-            self._bash = subprocess.Popen(["env", "--default-signal", "unshare", "--mount", "bash", "-c", start, "bash", self.base, self.tree],
+            self._bash = subprocess.Popen(["env", "--default-signal", "unshare", "--mount", "bash", "-c", start, "bash", self.base, self.tree,
+                                           pathlib.Path(bin_dir).resolve().parent],
                                           stdin=subprocess.PIPE, stdout=output, stderr=output, env=self._environment(),
                                           pass_fds=[control], start_new_session=True)
         finally:
@@ -65,7 +69,7 @@ class ChapterShell:
             raise
         self.limit = limit
 
-    def _make_folders(self, bin_dir):
+    def _make_folders(self):
         (self.base / "tmp").mkdir()
         (self.base / "tmp").chmod(0o1777)
         self.tree.mkdir(parents=True)
@@ -75,7 +79,6 @@ class ChapterShell:
             else:
                 shutil.copy2(ROOT / name, self.tree / name)
         (self.tree / "build/release").mkdir(parents=True)
-        (self.tree / "build/release/bin").symlink_to(pathlib.Path(bin_dir).resolve())
 
     def _environment(self):
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -98,14 +101,17 @@ class ChapterShell:
             for descriptor, data in ((self._output, output), (self._control, answer)):
                 selector.register(descriptor, selectors.EVENT_READ, data)
             while not answer.endswith(b"\n"):
-                events = selector.select(max(0, deadline - time.monotonic()))
-                if not events:
+                left = deadline - time.monotonic()
+                events = selector.select(max(0, left))
+                if not events or left < 0:
                     raise ShellError(f"did not end within {self.limit:g} s{so_far(output)}")
                 for key, _ in events:
                     if not drain(key.fd, key.data) and key.fd == self._control:
                         drain(self._output, output)
                         raise ShellError(f"ended the chapter's bash{so_far(output)}")
+                check_size(output)
         drain(self._output, output)
+        check_size(output)
         self.code = int(answer)
         return lines_of(output)
 
@@ -157,8 +163,8 @@ class ChapterShell:
 
 
 def drain(descriptor, data):
-    """Reads all that is there. False at the end of the stream."""
-    while True:
+    """Reads what is there, until it is too much. False at the end of the stream."""
+    while len(data) <= MOST_OUTPUT:
         try:
             piece = os.read(descriptor, 65536)
         except BlockingIOError:
@@ -166,6 +172,12 @@ def drain(descriptor, data):
         if not piece:
             return False
         data += piece
+    return True
+
+
+def check_size(output):
+    if len(output) > MOST_OUTPUT:
+        raise ShellError(f"printed more than {MOST_OUTPUT >> 10} KiB{so_far(output)}")
 
 
 def lines_of(output):
@@ -174,7 +186,9 @@ def lines_of(output):
 
 
 def so_far(output):
-    return f"; it had printed:\n{output.decode(errors='backslashreplace')}" if output else " and printed nothing"
+    if not output:
+        return " and printed nothing"
+    return f"; it had printed:\n{output[:SHOWN].decode(errors='backslashreplace')}" + ("\n…" if len(output) > SHOWN else "")
 
 
 def stat_fields(pid):

@@ -5,11 +5,14 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree
+
+import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 # How long to sleep: nobody else on this machine sleeps as long.
@@ -78,6 +81,10 @@ IMPATIENT = {
     "a command that hangs": (console(f"$ echo begun; sleep {HANG}\nbegun\n$ echo next\nnext") + console("$ echo last\nlast"),
                              [f"{{}}:2: `$ echo begun; sleep {HANG}` did not end within 5 s; it had printed:\nbegun",
                               "{}:7: not run: the command at {}:2 did not end"]),
+    "a command that prints without end": (console("$ yes"),
+                                          ["{}:2: `$ yes` printed more than 256 KiB; it had printed:\ny\ny\n"]),
+    "a command that prints now and then": (console("$ while sleep 0.1; do echo y; done"),
+                                           ["{}:2: `$ while sleep 0.1; do echo y; done` did not end within 5 s"]),
     "processes left": (console(f"$ setsid sleep {LEFT} >/dev/null 2>&1 &\n$ (setsid sleep {LEFT_TOO} >/dev/null 2>&1 &)"),
                        [f"{{}}:1: after this chapter there is still\n  process sleep {LEFT}, pid …\n  process sleep {LEFT_TOO}, pid …"]),
 }
@@ -163,10 +170,25 @@ def test_chapters(tmp_path):
     assert not {f"sleep {long}" for long in (HANG, LEFT, LEFT_TOO)} & command_lines()
 
 
-def test_a_signal_ends_the_chapter(tmp_path):
+def course_words(folder):
+    """The words of tools/course.py for chapter 1 of that folder."""
+    page = folder / "docs/tutorial" / "en/01_page.md"
+    page.parent.mkdir(parents=True)
+    shutil.copy(folder / "page.md", page)
+    (folder / "tools").mkdir()
+    for name in ("course.py", "course_pages.py", "course_env.sh", "machine.sh"):
+        shutil.copy(HERE.parents[1] / "tools" / name, folder / "tools")
+    (folder / "tests").mkdir()
+    (folder / "build/release/bin").mkdir(parents=True)
+    (folder / "tests/tutorial").symlink_to(HERE)
+    return [sys.executable, str(folder / "tools/course.py"), "run", "1"]
+
+
+@pytest.mark.parametrize("is_course", [False, True], ids=["pytest", "course"])
+def test_a_signal_ends_the_chapter(tmp_path, is_course):
     (tmp_path / "page.md").write_text(console(f"$ sleep {BACK} & sleep {FRONT}"))
-    with subprocess.Popen(words_for(tmp_path / "page.md"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env=environment()) as process:
+    words = course_words(tmp_path) if is_course else words_for(tmp_path / "page.md")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()) as process:
         while not {f"sleep {BACK}", f"sleep {FRONT}"} <= command_lines():
             assert process.poll() is None, process.stdout.read()
             time.sleep(0.05)
