@@ -24,9 +24,9 @@ bool IsScreen() {
   return ::isatty(STDOUT_FILENO) == 1 && Environment::FromProcess().GetOr("TERM", "dumb") != "dumb";
 }
 
-bool IsInForeground() {
+bool IsInForeground(int terminal) {
   // -1: not our controlling terminal, so no shell has jobs of ours there.
-  const pid_t group = ::tcgetpgrp(STDOUT_FILENO);
+  const pid_t group = ::tcgetpgrp(terminal);
   return group == -1 || group == ::getpgrp();
 }
 

@@ -20,8 +20,9 @@ struct ScreenSize {
 
 /// stdout is a terminal that takes cursor movements.
 bool IsScreen();
-/// What it shows is this process's to change: no other job of its shell is in the foreground.
-bool IsInForeground();
+/// What a terminal shows is this process's to change: no other job of its shell is in the
+/// foreground. `terminal`: a descriptor; true if it is no terminal of ours.
+bool IsInForeground(int terminal);
 /// Asks the terminal; generous where it does not say.
 ScreenSize SizeOfScreen();
 

@@ -2,6 +2,7 @@
 #include "cluster/up/node_display.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +25,7 @@ NodeDisplay::NodeDisplay(Loop& loop, const ClusterDriver& driver, Write write)
 NodeDisplay::~NodeDisplay() { End(); }
 
 bool NodeDisplay::is_on() const {
-  return is_agreed_ && !is_over_ && !is_paused_ && IsInForeground();
+  return is_agreed_ && !is_over_ && !is_paused_ && IsInForeground(STDOUT_FILENO);
 }
 
 void NodeDisplay::OnFact(const ClusterEvent& fact) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/report_file.h"
+#include "base/screen.h"
 #include "launcher/driver/cause.h"
 
 namespace hvdray {
@@ -73,7 +74,10 @@ void JobConsole::Say(std::string_view text) {
 }
 
 void JobConsole::ShowProgress(const StartProgress& progress) {
-  if (style_.is_progress_shown && !is_finishing_) output_->ShowProgress(ProgressText(progress));
+  // In the background it would paint over the prompt of the shell.
+  if (style_.is_progress_shown && !is_finishing_ && IsInForeground(STDERR_FILENO)) {
+    output_->ShowProgress(ProgressText(progress));
+  }
 }
 
 void JobConsole::Begin() {
