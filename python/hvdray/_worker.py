@@ -27,7 +27,7 @@ from collections import deque
 from json import dumps as to_json
 from os import close, getpid
 from types import FrameType
-from typing import Any, Iterator, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterator, NoReturn, Optional, Sequence
 
 from . import __version__, _worker_path
 from ._errors import OtherPython, SerializationError
@@ -87,10 +87,20 @@ def leave(code: int) -> NoReturn:
         os._exit(code)
 
 
+def push(send: Callable[[memoryview], int], views: Sequence[memoryview], sent: "list[int]") -> None:
+    """Sends what `sent` lacks. A handler that raises leaves `sent` true: none runs between a send and its entry there, both in C."""
+    at = sum(sent)
+    for view in views:
+        while at < len(view):
+            sent.extend(map(send, (view[at:],)))
+            at += sent[-1]
+        at -= len(view)
+
+
 class Worker:
     def __init__(self, channel: socket.socket):
         self._channel = channel
-        self._send = channel.sendall  # as it is now: a function may replace the class's
+        self._send = channel.send  # as it is now: a function may replace the class's
         self._block = functools.partial(channel.setblocking, True)
         self._reader = ChannelReader(channel)
         self._objects: dict[int, tuple[int, int]] = {}  # number: descriptor, size
@@ -164,9 +174,21 @@ class Worker:
                 self._channel.detach()  # The number may be another file's now.
                 raise SystemExit(1)
             self._block()  # A function may have made all descriptors so that they don't.
-            self._send(head_of(message, payload.total if payload else 0))
-            for part in payload.parts if payload else ():
-                self._send(part)
+            self._write([head_of(message, payload.total if payload else 0), *(payload.parts if payload else ())])
+
+    def _write(self, parts: Sequence[Any]) -> None:
+        """All of it, and then raises what a signal handler has raised meanwhile: half a message would be the channel's end."""
+        views = [view.cast("B") for view in map(memoryview, parts) if view.nbytes]
+        sent: list[int] = []  # by each call
+        raised = None
+        for _ in range(3):  # What cannot be sent fails each time.
+            try:
+                push(self._send, views, sent)
+                break
+            except BaseException as error:
+                raised = error
+        if raised is not None:
+            raise raised
 
     def log(self, value: Any) -> None:
         """To the callbacks of the call that runs. From any thread. Raises SerializationError."""
