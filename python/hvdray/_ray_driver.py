@@ -449,7 +449,7 @@ def main() -> None:
                              stdout=subprocess.PIPE, stderr=JOB_LOG,
                              preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in stops])
     threading.Thread(target=write_lines, args=(launcher.stdin, outbox), daemon=True).start()
-    if settings.get("ray.stops_with_client"):
+    if settings.get("stop_with_client"):
         broker.inbox.put({"client": None})
     caller = threading.Thread(target=broker.run, daemon=True)
     caller.start()
