@@ -252,7 +252,7 @@ std::vector<std::string> UpDriver::MembersNow() const {
     if (node.state() != UpState::kUp || survey.ray_node.empty()) continue;
     const std::string name = node.address() + " ";
     const std::string ip = survey.address.empty() ? "-" : survey.address;
-    std::string line = name + survey.ray_node + " " + ip;
+    std::string line = fmt::format("{}{} {}", name, survey.ray_node, ip);
     const auto known = std::ranges::find_if(
         members, [&name](const std::string& member) { return member.starts_with(name); });
     if (known == members.end()) {

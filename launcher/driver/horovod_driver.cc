@@ -221,6 +221,7 @@ void HorovodDriver::StartMissingWorkers() {
 }
 
 // By value: `plan` may belong to next_, which is reset here.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void HorovodDriver::Publish(HostPlan plan) {
   std::vector<HostChange> changes = ChangesBetween(round_.plan(), plan, registry_);
   const bool is_counted = resets_.IsCounted(round_, plan, changes, registry_);

@@ -28,7 +28,7 @@ std::shared_ptr<const std::string> DataMessage(const Json& data, ByteView blob);
 /// At most one gang lives; its number is higher than those of all before it, of this client. Each
 /// set of members is reported as ready once, and only when each of them runs and has said hello.
 /// Threads: one.
-class ClientGang {
+class ClientGang {  // NOLINT(bugprone-exception-escape): its move throws nothing
  public:
   /// Errors: kUsage while another one lives, or for a number that does not rise.
   Status CheckStart(const control::Start& start) const;
