@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/transport/local_transport.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -15,14 +16,14 @@ namespace {
 
 class LocalTransport : public Transport {
  public:
-  LocalTransport(Loop& loop, std::string agent_path, std::vector<std::string> agent_arguments)
-      : loop_(loop), command_({std::move(agent_path)}) {
-    std::move(agent_arguments.begin(), agent_arguments.end(), std::back_inserter(command_));
-  }
+  LocalTransport(Loop& loop, HeldProgram agent, std::vector<std::string> agent_arguments)
+      : loop_(loop), agent_(std::move(agent)), arguments_(std::move(agent_arguments)) {}
 
   // The keeper process itself carries the stream; it inherits our stderr, where the user reads it.
   void Start(const std::string& host, std::function<void(Result<AgentStart>)> done) override {
-    StartChild(loop_, "agent", command_, {},
+    std::vector<std::string> command = arguments_;
+    command.insert(command.begin(), agent_.Path());
+    StartChild(loop_, "agent", command, {},
                [host, done = std::move(done)](Result<AgentStart> start) {
                  if (start.ok()) return done(std::move(start));
                  Status why = std::move(start).status();
@@ -35,14 +36,27 @@ class LocalTransport : public Transport {
 
  private:
   Loop& loop_;
-  std::vector<std::string> command_;
+  const HeldProgram agent_;
+  const std::vector<std::string> arguments_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeLocalTransport(Loop& loop, std::string agent_path,
+HeldProgram::HeldProgram(std::string path)
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_PATH | O_CLOEXEC)) {}
+
+std::string HeldProgram::Path() const {
+  struct stat held {};
+  struct stat there {};
+  if (!file_.is_valid() || ::fstat(file_.get(), &held) != 0) return path_;
+  const bool is_same = ::stat(path_.c_str(), &there) == 0 && there.st_dev == held.st_dev &&
+                       there.st_ino == held.st_ino;
+  return is_same ? path_ : fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get());
+}
+
+std::unique_ptr<Transport> MakeLocalTransport(Loop& loop, HeldProgram agent,
                                               std::vector<std::string> agent_arguments) {
-  return std::make_unique<LocalTransport>(loop, std::move(agent_path), std::move(agent_arguments));
+  return std::make_unique<LocalTransport>(loop, std::move(agent), std::move(agent_arguments));
 }
 
 }  // namespace hvdray

@@ -16,7 +16,6 @@
 #include "base/exec.h"
 #include "base/terminal.h"
 #include "cluster/ssh/ssh_shell.h"
-#include "cluster/transport/local_transport.h"
 #include "cluster/transport/remote_transport.h"
 #include "launcher/engine/reach_probe.h"
 #include "launcher/job/hostfile.h"
@@ -151,7 +150,8 @@ Result<std::unique_ptr<HostAccess>> HostAccess::OpenLocal(
   HVDRAY_ASSIGN_OR_RETURN(std::string local_path, AgentForThisMachine(agent_path));
   std::unique_ptr<HostAccess> access(
       new HostAccess(loop, spec, agent_path, std::move(agent_arguments)));
-  access->local_ = MakeLocalTransport(loop, std::move(local_path), access->agent_arguments_);
+  access->local_ =
+      MakeLocalTransport(loop, HeldProgram(std::move(local_path)), access->agent_arguments_);
   return access;
 }
 
@@ -211,7 +211,13 @@ HostWay HostAccess::WayOf(const std::string& host) const {
 }
 
 Status HostAccess::OpenRemote() {
-  HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(agent_path_));
+  const std::string path = agent_.Path();
+  if (spec_.agent_path->empty() && ::access(path.c_str(), R_OK) != 0) {
+    return {ErrorCode::kFileUnreadable,
+            fmt::format("the agent for other hosts: {}: {}", path, ::strerror(errno)),
+            "put hvdray-agent beside hvdray"};
+  }
+  HVDRAY_ASSIGN_OR_RETURN(AgentBuilds builds, AgentBuilds::Load(path));
   RemoteTransportOptions options{.builds = std::move(builds)};
   options.directory = *spec_.remote_directory;
   // One path means the same file on all hosts; a list names files on this machine.

@@ -14,6 +14,7 @@
 
 #include "base/blocking_pool.h"
 #include "cluster/transport/command_shell.h"
+#include "cluster/transport/local_transport.h"
 #include "cluster/transport/remote_transport.h"
 #include "cluster/transport/this_machine.h"
 #include "launcher/engine/elastic_hosts.h"
@@ -74,7 +75,7 @@ class HostAccess : public Transport, public ElasticHosts {
              std::vector<std::string> agent_arguments)
       : loop_(loop),
         spec_(spec),
-        agent_path_(std::move(agent_path)),
+        agent_(std::move(agent_path)),
         agent_arguments_(std::move(agent_arguments)),
         pool_(loop, kEndPatience) {}
   static Result<std::unique_ptr<HostAccess>> OpenLocal(Loop& loop, const JobSpec& spec,
@@ -90,7 +91,7 @@ class HostAccess : public Transport, public ElasticHosts {
 
   Loop& loop_;
   const JobSpec spec_;
-  const std::string agent_path_;
+  const HeldProgram agent_;  // of a list, none is held
   const std::vector<std::string> agent_arguments_;
   HostsByName hosts_;
   std::map<std::string, HostWay> ways_;                 // of hosts that have been looked up

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/transport/local_transport.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,8 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "base/file.h"
 #include "cluster/transport/this_machine.h"
 #include "tests/fakes/stream_owner.h"
+#include "tests/fakes/temp_directory.h"
 
 namespace hvdray {
 namespace {
@@ -42,7 +45,7 @@ TEST(ThisMachineTest, ManyAreAskedAtOnceInTheirOrder) {
 
 TEST(LocalTransportTest, AMissingAgentIsAnErrorThatNamesHostAndPath) {
   auto loop = std::move(*Loop::Create());
-  const auto transport = MakeLocalTransport(*loop, "/no/such/agent");
+  const auto transport = MakeLocalTransport(*loop, HeldProgram("/no/such/agent"));
   Status seen;
   transport->Start("localhost", [&](Result<AgentStart> start) {
     seen = std::move(start).status();
@@ -59,7 +62,7 @@ TEST(LocalTransportTest, AMissingAgentIsAnErrorThatNamesHostAndPath) {
 TEST(LocalTransportTest, CarriesBytesBothWaysAndTellsHowTheCarrierEnded) {
   auto loop = std::move(*Loop::Create());
   // Any program that copies its input will do as an agent here.
-  const auto transport = MakeLocalTransport(*loop, "/bin/cat");
+  const auto transport = MakeLocalTransport(*loop, HeldProgram("/bin/cat"));
   AgentStart running;
   std::string received;
   Status ended(ErrorCode::kInternal, "not yet");
@@ -84,21 +87,43 @@ TEST(LocalTransportTest, CarriesBytesBothWaysAndTellsHowTheCarrierEnded) {
   EXPECT_TRUE(ended.ok()) << ended.ToString();
 }
 
-TEST(LocalTransportTest, TheAgentGetsItsArguments) {
-  auto loop = std::move(*Loop::Create());
-  const auto transport = MakeLocalTransport(*loop, "/bin/echo", {"--one", "and two"});
+// All that an agent prints before it ends.
+std::string OutputOf(Loop& loop, Transport& transport) {
   AgentStart running;
   std::string received;
-  transport->Start("localhost", [&](Result<AgentStart> start) {
+  transport.Start("localhost", [&](Result<AgentStart> start) {
     ASSERT_TRUE(start.ok()) << start.status().ToString();
     running = std::move(start).value();
     StreamFunctions handlers;
     handlers.on_data = [&](ByteView bytes) { received += bytes; };
-    handlers.on_closed = [&](const Status&) { loop->Stop(); };
+    handlers.on_closed = [&](const Status&) { loop.Stop(); };
     StartStream(*running.stream, std::move(handlers));
   });
-  loop->Run();
-  EXPECT_EQ(received, "--one and two\n");
+  loop.Run();
+  return received;
+}
+
+TEST(LocalTransportTest, TheAgentGetsItsArguments) {
+  auto loop = std::move(*Loop::Create());
+  const auto transport = MakeLocalTransport(*loop, HeldProgram("/bin/echo"), {"--one", "and two"});
+  EXPECT_EQ(OutputOf(*loop, *transport), "--one and two\n");
+}
+
+TEST(LocalTransportTest, AnAgentThatWasReplacedIsStillTheOneThatStarts) {
+  const TempDirectory directory;
+  const std::string path = directory / "agent";
+  const auto install = [&path](const std::string& name) {
+    const std::string script = fmt::format("#!/bin/sh\necho {}\n", name);
+    ASSERT_TRUE(WriteFileAtomically(path, script, 0755).ok());
+  };
+  install("old");
+  auto loop = std::move(*Loop::Create());
+  const auto transport = MakeLocalTransport(*loop, HeldProgram(path));
+  EXPECT_EQ(OutputOf(*loop, *transport), "old\n");
+  install("new");
+  EXPECT_EQ(OutputOf(*loop, *transport), "old\n");
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  EXPECT_EQ(OutputOf(*loop, *transport), "old\n");
 }
 
 }  // namespace
