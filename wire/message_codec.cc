@@ -825,6 +825,11 @@ Result<Message> DecodeMessage(const FrameHeader& header, ByteView body) {
   if (credit != nullptr && credit->stream == StreamId::kChannel && !HasChannels(header)) {
     return Violation(type, "stream out of range");
   }
+  const auto* list = std::get_if<DirectoryList>(&message.body);
+  const bool has_kind_4 =
+      list != nullptr && std::ranges::find(list->entries, DirectoryEntryKind::kFileOrInto,
+                                           &DirectoryEntry::kind) != list->entries.end();
+  if (has_kind_4 && !HasChannels(header)) return Violation(type, "an entry of an unknown kind");
   return message;
 }
 

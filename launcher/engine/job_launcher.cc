@@ -94,15 +94,14 @@ Status JobLauncher::OpenClient(std::optional<ServeOptions> serve) {
   WorkerLinks::Owner& owner = *this;
   workers_ = std::make_unique<WorkerLinks>(loop_, agents().links(), agents().objects(),
                                            *plan_.spec.has_channel, owner);
+  if (serve || *plan_.spec.has_channel) agents().links().RequireVersion(wire::kChannelVersion);
   if (!serve) {
     client_ = std::make_unique<OneGang>();
     return {};
   }
   HVDRAY_ASSIGN_OR_RETURN(client_, ServeSession::Open(loop_, std::move(*serve), *this, *workers_));
   base_env_ = *plan_.spec.env;
-  HVDRAY_RETURN_IF_ERROR(agents().links().OfferMemory());
-  agents().links().RequireVersion(wire::kChannelVersion);
-  return {};
+  return agents().links().OfferMemory();
 }
 
 void JobLauncher::StopGang(Duration grace, bool is_sigint_first) {

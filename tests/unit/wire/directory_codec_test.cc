@@ -8,12 +8,12 @@
 namespace hvdray::wire {
 namespace {
 
-Result<Message> Decode(MessageType type, ByteView json, ByteView raw = {}) {
+Result<Message> Decode(MessageType type, ByteView json, ByteView raw = {}, uint16_t version = 1) {
   std::string body;
   PutU32(body, static_cast<uint32_t>(json.size()));
   body.append(json).append(raw);
-  return DecodeMessage({1, static_cast<uint16_t>(type), static_cast<uint32_t>(body.size()), 1},
-                       body);
+  return DecodeMessage(
+      {version, static_cast<uint16_t>(type), static_cast<uint32_t>(body.size()), 1}, body);
 }
 
 bool IsRefused(MessageType type, ByteView json, ByteView raw = {}) {
@@ -82,6 +82,13 @@ TEST(DirectoryCodecTest, EntryThatIsNotAsAllowedIsNeitherReadNorWritten) {
   DirectoryEntry unknown = good;
   unknown.kind = static_cast<DirectoryEntryKind>(5);
   EXPECT_TRUE(IsRefused(MessageType::kDirectoryList, kJson, RawEntry(unknown)));
+}
+
+TEST(DirectoryCodecTest, Version1HasNoKind4) {
+  const std::string raw = RawEntry({DirectoryEntryKind::kFileOrInto, 0644, 1, 2, 3, "a", "b"});
+  constexpr char kJson[] = R"({"folder":0,"target_bytes":0,"count":1})";
+  EXPECT_TRUE(Decode(MessageType::kDirectoryList, kJson, raw, 2).ok());
+  EXPECT_TRUE(IsRefused(MessageType::kDirectoryList, kJson, raw));
 }
 
 TEST(DirectoryCodecTest, EntriesAreAsManyAsCounted) {
