@@ -18,6 +18,7 @@ from cloud_hosts import cloud_hosts, cloud_hosts_set  # noqa: F401  pylint: disa
 from elastic import Elastic
 from hosts import host_set, hosts  # noqa: F401  pylint: disable=unused-import
 from hosts_processes import looks
+from last_release import mixed, old_agent, release, today  # noqa: F401  pylint: disable=unused-import
 from ray import (hidden_ray, hidden_ray_set, old_ray_cluster,  # noqa: F401  pylint: disable=unused-import
                  old_ray_set, open_ray_cluster, open_ray_set, ray_cluster, ray_set, ray_v2_cluster,
                  ray_v2_set, ray_venv)
