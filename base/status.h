@@ -57,8 +57,15 @@ Status ErrnoStatus(std::string_view call, int error);
 
 }  // namespace hvdray
 
+/// The name of the source, without the directory that it is built in: all builds are alike.
+#ifdef __FILE_NAME__  // GCC 12, clang 9
+#define HVDRAY_FILE __FILE_NAME__
+#else
+#define HVDRAY_FILE __FILE__
+#endif
+
 #define HVDRAY_CHECK(expression) \
-  ((expression) ? static_cast<void>(0) : ::hvdray::CheckFailed(#expression, __FILE__, __LINE__))
+  ((expression) ? static_cast<void>(0) : ::hvdray::CheckFailed(#expression, HVDRAY_FILE, __LINE__))
 
 #define HVDRAY_RETURN_IF_ERROR(expression)           \
   do {                                               \

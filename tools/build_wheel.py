@@ -13,6 +13,7 @@ import os
 import pathlib
 import platform
 import re
+import stat
 import subprocess
 import sys
 import tempfile
@@ -72,11 +73,13 @@ def retag(wheel, tag, folder):
         record = re.sub(rf"(?m)^{re.escape(info)}/WHEEL,.*$", record_line(f"{info}/WHEEL", about), old.read(f"{info}/RECORD").decode())
         shipped = {name.rsplit("/", 1)[1] for name in old.namelist() if "/lib/hvdray/licenses/" in name}
         bill = sbom.bill(version, sbom.compiled_packages(ROOT / "build/wheel") | shipped).encode()
-        record = record_line(f"{info}/sboms/hvdray.cdx.json", bill) + "\n" + record
-        for item in old.infolist():
-            replaced = {f"{info}/WHEEL": about, f"{info}/RECORD": record.encode()}.get(item.filename)
-            new.writestr(item, old.read(item) if replaced is None else replaced, zipfile.ZIP_DEFLATED)
-        new.writestr(zipfile.ZipInfo(f"{info}/sboms/hvdray.cdx.json"), bill, zipfile.ZIP_DEFLATED)  # without the time
+        record = "".join(sorted((record_line(f"{info}/sboms/hvdray.cdx.json", bill) + "\n" + record).splitlines(keepends=True)))
+        replaced = {f"{info}/WHEEL": about, f"{info}/RECORD": record.encode(), f"{info}/sboms/hvdray.cdx.json": bill}
+        modes = {item.filename: 0o755 if item.external_attr >> 16 & 0o100 else 0o644 for item in old.infolist()}
+        for file in sorted({*modes, *replaced}, key=lambda file: (file.startswith(info), file)):
+            item = zipfile.ZipInfo(file)  # without time and umask, so that the same build gives the same bytes
+            item.external_attr = (stat.S_IFREG | modes.get(file, 0o644)) << 16
+            new.writestr(item, replaced.get(file) or old.read(file), zipfile.ZIP_DEFLATED)
     return target
 
 

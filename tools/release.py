@@ -73,7 +73,9 @@ def fill(version, wheel=None):
     made = ROOT / "dist.new"  # what an interrupted run leaves is not taken for a release, and dist/ is as it was
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
-    sources = subprocess.run(["git", "-C", ROOT, "archive", f"--prefix=hvdray-{version}/", "HEAD"], check=True, capture_output=True).stdout
+    # Whatever this user's git is told about modes and ends of lines.
+    archive = ["git", "-c", "tar.umask=0022", "-c", "core.autocrlf=false", "-C", ROOT, "archive", f"--prefix=hvdray-{version}/", "HEAD"]
+    sources = subprocess.run(archive, check=True, capture_output=True).stdout
     (made / f"hvdray-{version}.tar.gz").write_bytes(gzip.compress(sources, mtime=0))
     if wheel:
         shutil.copyfile(wheel, made / pathlib.Path(wheel).name)  # it may lie in dist/

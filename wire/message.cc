@@ -67,7 +67,7 @@ Body EmptyBody(MessageType type) {
   for (size_t i = 0; i < std::size(kTypes); ++i) {
     if (kTypes[i] == type) return MakeBody(i);
   }
-  CheckFailed("a known message type", __FILE__, __LINE__);
+  CheckFailed("a known message type", HVDRAY_FILE, __LINE__);
 }
 
 bool IsPlainPath(std::string_view path) {

@@ -2,6 +2,7 @@
 """The wheel, in an empty environment on a machine that has no network, no compiler and none of hvdray's libraries."""
 
 import json
+import os
 import pwd
 import re
 import shutil
@@ -261,6 +262,12 @@ def test_a_release_has_sums_and_says_how_to_publish_it(wheel, release):
     assert release(VERSION, release.tree / "dist" / wheel.split("/")[-1], commit=False).returncode == 0
     assert {path.name: path.read_bytes() for path in (release.tree / "dist").iterdir()} == before
     assert not (release.tree / "dist.new").exists()
+    # In another folder, by a user whose git makes private files.
+    other = release.tree.parent / "other folder"
+    output_of("git", "clone", "-q", release.tree, other)
+    output_of("git", "-C", other, "config", "tar.umask", "0077")
+    output_of(sys.executable, other / "tools/release.py", VERSION, wheel, umask=0o077, env={**os.environ, "TZ": "Asia/Tokyo"})
+    assert {path.name: path.read_bytes() for path in (other / "dist").iterdir()} == before
 
 
 def test_it_goes_without_a_trace(wheel, installed):
