@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -66,13 +67,18 @@ Result<std::string> MachineOfElf(const std::string& bytes) {
   return Status(ErrorCode::kSpecInvalid, fmt::format("unknown ELF machine {}", number));
 }
 
+bool AgentBuilds::IsOneFile(const std::string& paths) {
+  return paths.find_first_of("=,") == std::string::npos || ::access(paths.c_str(), F_OK) == 0;
+}
+
 Result<AgentBuilds> AgentBuilds::Load(const std::string& paths) {
   AgentBuilds builds;
   std::string digests;
+  const bool is_one = IsOneFile(paths);
   for (size_t begin = 0; begin <= paths.size();) {
-    const size_t end = std::min(paths.find(',', begin), paths.size());
+    const size_t end = is_one ? paths.size() : std::min(paths.find(',', begin), paths.size());
     const std::string item = paths.substr(begin, end - begin);
-    const size_t equals = item.find('=');
+    const size_t equals = is_one ? std::string::npos : item.find('=');
     const bool is_named = equals != std::string::npos && item.find('/') > equals;
     HVDRAY_ASSIGN_OR_RETURN(auto build, LoadOne(is_named ? item.substr(equals + 1) : item,
                                                 is_named ? item.substr(0, equals) : ""));

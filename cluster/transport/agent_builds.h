@@ -22,6 +22,8 @@ struct AgentBuild {
 /// The agent executables of HVDRAY_AGENT_PATH. Immutable.
 class AgentBuilds {
  public:
+  /// False for a list; true for a file that exists, whatever its name.
+  static bool IsOneFile(const std::string& paths);
   /// `paths`: files separated by commas, each "FILE" or "MACHINE=FILE". Blocks for the reads.
   /// Errors: kFileUnreadable; kSpecInvalid for a file that is not a Linux program or not built for
   /// MACHINE, and for two files of the same machine.

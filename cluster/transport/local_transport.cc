@@ -24,11 +24,14 @@ class LocalTransport : public Transport {
     std::vector<std::string> command = arguments_;
     command.insert(command.begin(), agent_.Path());
     StartChild(loop_, "agent", command, {},
-               [host, done = std::move(done)](Result<AgentStart> start) {
+               [host, path = command.front(), done = std::move(done)](Result<AgentStart> start) {
                  if (start.ok()) return done(std::move(start));
                  Status why = std::move(start).status();
                  if (why.code() == ErrorCode::kAgentStartFailed) {
-                   why = std::move(why).WithHint("put hvdray-agent beside hvdray");
+                   why = std::move(why).WithHint(
+                       ::access(path.c_str(), F_OK) == 0
+                           ? "hvdray-agent must be for this processor, and where programs may run"
+                           : "put hvdray-agent beside hvdray");
                  }
                  done(std::move(why).WithContext(fmt::format("start agent on {}", host)));
                });

@@ -71,7 +71,7 @@ Status CheckLogin(const JobSpec& spec, const HostSlots& host) {
 
 // A list names a build for each machine type; one of them is for this machine.
 Result<std::string> AgentForThisMachine(const std::string& agent_path) {
-  if (agent_path.find_first_of("=,") == std::string::npos) return agent_path;
+  if (AgentBuilds::IsOneFile(agent_path)) return agent_path;
   HVDRAY_ASSIGN_OR_RETURN(const AgentBuilds builds, AgentBuilds::Load(agent_path));
   utsname names{};
   ::uname(&names);
@@ -221,8 +221,7 @@ Status HostAccess::OpenRemote() {
   RemoteTransportOptions options{.builds = std::move(builds)};
   options.directory = *spec_.remote_directory;
   // One path means the same file on all hosts; a list names files on this machine.
-  const bool is_one_path = spec_.agent_path->find_first_of("=,") == std::string::npos;
-  if (is_one_path) options.installed_path = *spec_.agent_path;
+  if (AgentBuilds::IsOneFile(*spec_.agent_path)) options.installed_path = *spec_.agent_path;
   options.agent_arguments = agent_arguments_;
   options.max_starting = *spec_.ssh_connections;
   // Before the driver, who does not know why it waits, gives the host up.

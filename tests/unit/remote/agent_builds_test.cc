@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "tests/fakes/temp_directory.h"
 
@@ -52,6 +54,14 @@ TEST_F(AgentBuildsTest, TheRightBuildGoesToEachMachine) {
   EXPECT_EQ(none.status().code(), ErrorCode::kAgentStartFailed);
   EXPECT_NE(none.status().message().find("Darwin arm64"), std::string::npos);
   EXPECT_NE(none.status().message().find("x86_64"), std::string::npos) << "both sides are named";
+}
+
+TEST_F(AgentBuildsTest, AFileThatExistsIsNoListWhateverItsName) {
+  std::filesystem::create_directory(directory_ / "a=b, c");
+  const std::string path = Write("a=b, c/agent", Elf(EM_X86_64));
+  EXPECT_TRUE(AgentBuilds::IsOneFile(path));
+  EXPECT_EQ((*AgentBuilds::Load(path)->For("Linux", "x86_64"))->path, path);
+  EXPECT_FALSE(AgentBuilds::IsOneFile("x86_64=" + path));
 }
 
 TEST_F(AgentBuildsTest, TheStageIdFollowsTheBytes) {
