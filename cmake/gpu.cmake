@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # CUDA and NCCL are optional: the NCCL communicator (collective/) is built where both are found. `hvdray --version` and
-# `hvdray run --check-build` say which were. Older ones than these cannot compile it; the wheel has none.
+# `hvdray run --check-build` say which were. Older ones than these cannot compile it; wheels and static programs have none.
 find_package(CUDAToolkit 12.0 QUIET)
 set(HVDRAY_CUDA_VERSION "")
 set(HVDRAY_NCCL_VERSION "")
@@ -15,7 +15,7 @@ if(CUDAToolkit_FOUND)
   endif()
 endif()
 set(HVDRAY_NCCL OFF)
-if(CUDAToolkit_NVCC_EXECUTABLE AND HVDRAY_NCCL_VERSION VERSION_GREATER_EQUAL 2.14 AND NOT SKBUILD)
+if(CUDAToolkit_NVCC_EXECUTABLE AND HVDRAY_NCCL_VERSION VERSION_GREATER_EQUAL 2.14 AND NOT SKBUILD AND NOT HVDRAY_STATIC)
   set(HVDRAY_NCCL ON)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
   # Instructions of the newest that all supported toolkits know, and code that the driver compiles for any other.

@@ -13,16 +13,19 @@ pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(ZIP REQUIRED IMPORTED_TARGET libzip)
 pkg_check_modules(SSH2 REQUIRED IMPORTED_TARGET libssh2)
 if(HVDRAY_STATIC)
-  # Debian has no archives of libzip and cpp-httplib; of the latter, a program of one source needs none.
-  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/static_libraries.sh OUTPUT_VARIABLE made
+  # Debian has no archives of libzip, Gloo and cpp-httplib; of the latter, a program of one source needs none.
+  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/static_libraries.sh OUTPUT_VARIABLE HVDRAY_MADE
                   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   find_library(YAML_STATIC libyaml-cpp.a REQUIRED)
   find_library(SSH2_STATIC libssh2.a REQUIRED)
   set_target_properties(PkgConfig::YAML PROPERTIES INTERFACE_LINK_LIBRARIES ${YAML_STATIC})
   set_target_properties(PkgConfig::SSH2 PROPERTIES INTERFACE_LINK_LIBRARIES "${SSH2_STATIC};ssl;crypto;z")
-  set_target_properties(PkgConfig::ZIP PROPERTIES INTERFACE_LINK_LIBRARIES "${made}/lib/libzip.a;z")
-  set_target_properties(PkgConfig::HTTPLIB PROPERTIES INTERFACE_LINK_LIBRARIES Threads::Threads
-                        INTERFACE_INCLUDE_DIRECTORIES ${made}/include INTERFACE_COMPILE_OPTIONS "")
+  set_target_properties(PkgConfig::ZIP PROPERTIES INTERFACE_LINK_LIBRARIES "${HVDRAY_MADE}/lib/libzip.a;z")
+  set_target_properties(PkgConfig::HTTPLIB PROPERTIES INTERFACE_LINK_LIBRARIES Threads::Threads)
+  add_library(gloo STATIC IMPORTED)
+  set_target_properties(gloo PROPERTIES IMPORTED_LOCATION ${HVDRAY_MADE}/lib/libgloo.a INTERFACE_LINK_LIBRARIES Threads::Threads)
+else()
+  find_package(Gloo REQUIRED)
 endif()
 if(HVDRAY_TESTS)
   find_package(GTest REQUIRED)

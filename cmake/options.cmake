@@ -172,6 +172,27 @@ function(hvdray_unit_test target)
   add_dependencies(unit_tests ${target})
 endfunction()
 
+# hvdray_link_static(TARGET): a program that needs only a kernel.
+function(hvdray_link_static target)
+  target_link_options(${target} PRIVATE -static-pie $<$<CONFIG:Release>:-s>)
+  hvdray_list_inputs(${target})
+endfunction()
+
+# hvdray_static_headers(TARGET): one that includes what tools/static_libraries.sh has made. Only those: what differs from other
+# builds in its command is compiled again.
+function(hvdray_static_headers target)
+  if(HVDRAY_STATIC)
+    target_include_directories(${target} SYSTEM PRIVATE ${HVDRAY_MADE}/include)
+  endif()
+endfunction()
+
+# hvdray_list_inputs(TARGET): the linker lists all files that it reads in FILE.d beside the program or library, for tools/sbom.py.
+function(hvdray_list_inputs target)
+  if(HVDRAY_STATIC)
+    target_link_options(${target} PRIVATE LINKER:--dependency-file=$<TARGET_FILE:${target}>.d)
+  endif()
+endfunction()
+
 # hvdray_test(NAME SOURCES... [LINK targets...]): one unit test binary, one ctest entry.
 function(hvdray_test name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})

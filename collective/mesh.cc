@@ -14,10 +14,13 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
@@ -26,6 +29,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/name_service.h"
 
 namespace hvdray {
 namespace {
@@ -97,6 +102,32 @@ void IgnoreSigpipe() {
   }
 }
 
+// At the interface, or else at the first of the addresses of this host's name that can be had. Gloo
+// would look up the name itself, which a static program can't. Throws Gloo's exceptions.
+std::shared_ptr<gloo::transport::Device> OpenDevice(const std::string& interface) {
+  gloo::transport::tcp::attr attributes;
+  attributes.iface = interface;
+  if (!interface.empty()) return gloo::transport::tcp::CreateDevice(attributes);
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  (void)::gethostname(name.data(), name.size() - 1);
+  const Result<AddressList> found = FindHost(name.data(), 0);
+  if (!found.ok()) {
+    throw gloo::IoException(fmt::format("this host's name {}: {}; --network-interface helps",
+                                        name.data(), found.status().message()));
+  }
+  for (const addrinfo* each = found->get();; each = each->ai_next) {
+    std::array<char, NI_MAXHOST> number{};
+    (void)::getnameinfo(each->ai_addr, each->ai_addrlen, number.data(), number.size(), nullptr, 0,
+                        NI_NUMERICHOST);
+    attributes.hostname = number.data();
+    try {
+      return gloo::transport::tcp::CreateDevice(attributes);
+    } catch (const std::exception&) {
+      if (each->ai_next == nullptr) throw;
+    }
+  }
+}
+
 }  // namespace
 
 // Gloo adds it to a clock in nanoseconds, and multiplies it.
@@ -107,9 +138,7 @@ class Mesh::Impl {
   explicit Impl(const CommunicatorOptions& options)
       : timeout_(std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout)),
         check_(options.check) {
-    gloo::transport::tcp::attr attributes;
-    attributes.iface = options.interface;
-    device_ = gloo::transport::tcp::CreateDevice(attributes);
+    device_ = OpenDevice(options.interface);
     context_ = device_->createContext(options.rank, options.size);
     is_limited_ = options.operation_timeout > Duration::zero();
     const Duration each = is_limited_ ? options.operation_timeout : options.timeout;

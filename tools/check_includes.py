@@ -15,7 +15,7 @@ from rooms import ARROWS, INCLUDE, ROOT, arrows, sources
 # Training programs link collective alone, so it may use only these headers of base.
 COLLECTIVE_BASE = {"status.h", "result.h", "types.h", "error_code.h", "environ.h", "fd.h", "file.h",
                    "log.h",
-                   "http_client.h", "passed_descriptors.h", "secrets_equal.h", "signals.h", "text.h"}
+                   "http_client.h", "name_service.h", "passed_descriptors.h", "secrets_equal.h", "signals.h", "text.h"}
 
 # Header prefix -> files that may include it.
 THIRD_PARTY = {

@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "base/environ.h"
+#include "base/exec.h"
 #include "base/fd.h"
 #include "base/text.h"
 #include "collective/communicator.h"
@@ -22,8 +25,17 @@
 namespace hvdray::digits {
 namespace {
 
+// The file that was installed with this program, or that of the checkout we are in.
+std::string DefaultData() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path installed =
+      fs::path(OwnPath()).parent_path().parent_path() / "share/hvdray/digits.csv";
+  return fs::exists(installed, error) ? installed.string() : "examples/digits/digits.csv";
+}
+
 struct Settings {
-  std::string data = "examples/digits/digits.csv";
+  std::string data = DefaultData();
   int epochs = 20;
   int batch = 16;  // Of one rank.
   int hidden = 64;
