@@ -3,6 +3,8 @@
 # hvdray, man pages, completions, documents, and an example that runs from its installed place.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+# The component `programs` is what tools/build_tarball.py packs.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME programs)
 install(TARGETS hvdray hvdray-agent hvdray-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "
   file(CREATE_LINK hvdray
@@ -16,16 +18,14 @@ foreach(program hvdray horovodrun)  # by whose names these shells look for a fil
   install(FILES docs/completions/hvdray.fish RENAME ${program}.fish
           DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endforeach()
+install(FILES examples/digits/digits.csv examples/digits/DATA.md DESTINATION ${CMAKE_INSTALL_DATADIR}/hvdray)
+# The example's program is installed if it was built; ./quickstart builds it.
+install(TARGETS hvdray-digits RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME rest)
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
         PATTERN man EXCLUDE PATTERN completions EXCLUDE)
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/configs)
-install(FILES examples/digits/digits.csv examples/digits/DATA.md
-        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/digits)
-# The example's program is installed if it was built; ./quickstart builds it.
-if(TARGET hvdray-digits)
-  install(TARGETS hvdray-digits RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
-endif()
 # The collective library for programs of others: find_package(hvdray), pkg-config hvdray.
 install(TARGETS hvdray_shared EXPORT hvdray LIBRARY DESTINATION lib INCLUDES DESTINATION include include/hvdray)
 install(FILES collective/hvdray.h DESTINATION include)
@@ -54,6 +54,6 @@ install(CODE "
          text \"\${text}\")
   string(REPLACE \"build/release/bin/\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/\" text \"\${text}\")
   string(REPLACE \"examples/digits/\"
-         \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/examples/digits/\" text \"\${text}\")
+         \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/hvdray/\" text \"\${text}\")
   string(REPLACE \"build/quickstart_report.json\" \"quickstart_report.json\" text \"\${text}\")
   file(WRITE \"\${file}\" \"\${text}\")")

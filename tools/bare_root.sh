@@ -7,21 +7,23 @@
 #   --at DIRECTORY         where the clone is inside (default /root/hvdray)
 #   --bind OUTSIDE:INSIDE  mounts a directory from outside, writable
 #   --env NAME=VALUE       sets a variable inside; --env NAME= sets an empty one, --env NAME removes one
+#   --suite NAME           another release of Debian, bullseye say; with python3-venv
 #   --space SIZE           size of the layer (64M, 2G): a file system in memory
 #   --warm                 mounts the compiler cache, Horovod's and Ray's environments, and downloaded packages
 set -euo pipefail
 source "$(dirname "$0")/machine.sh"
 
-at=/root/hvdray binds=() variables=() space='' warm=0
+at=/root/hvdray binds=() variables=() space='' warm=0 suite=bookworm packages=ca-certificates,git
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --at) at=$2; shift 2 ;;
     --bind) binds+=("$2"); shift 2 ;;
     --env) variables+=("$2"); shift 2 ;;
+    --suite) suite=$2 packages=ca-certificates,git,python3-venv; shift 2 ;;
     --space) space=$2; shift 2 ;;
     --warm) warm=1; shift ;;
     --) shift; break ;;
-    -*) echo "usage: $0 [--at DIRECTORY] [--bind OUTSIDE:INSIDE] [--env NAME=VALUE] [--space SIZE] [--warm] [--] COMMAND" >&2
+    -*) echo "usage: $0 [--at DIRECTORY] [--bind OUTSIDE:INSIDE] [--env NAME=VALUE] [--suite NAME] [--space SIZE] [--warm] [--] COMMAND" >&2
         exit 2 ;;
     *) break ;;
   esac
@@ -33,7 +35,6 @@ command -v debootstrap >/dev/null ||
 
 tree=$(cd "$(dirname "$0")/.." && pwd)
 cache=$(cache_folder)
-suite=bookworm
 root=$cache/bare-$suite
 
 # A killed run leaves its layer behind; the lock distinguishes it from one in use.
@@ -58,7 +59,7 @@ make_root() {
   echo "== bare root: debootstrap $suite (once)" >&2
   rm -rf --one-file-system "$new"
   # Without a mirror debootstrap uses its default.
-  if ! debootstrap --variant=minbase --include=ca-certificates,git $suite "$new" \
+  if ! debootstrap --variant=minbase --include="$packages" "$suite" "$new" \
        ${mirror:+"$mirror"} >"$cache/bare-$suite.log" 2>&1; then
     tail -n 20 "$cache/bare-$suite.log" >&2
     echo "$0: debootstrap failed; whole log: $cache/bare-$suite.log" >&2

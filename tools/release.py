@@ -2,18 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills dist/ for a release, and prints the commands that publish it; runs none of them.
 
-Usage: tools/release.py VERSION [WHEEL]     WHEEL: built already by tools/build_wheel.py from this commit
-dist/ gets the wheel, the sources, and SHA256SUMS. The version must be that of the tree, whose changelog has a section for it, and
-nothing may be uncommitted.
+Usage: tools/release.py VERSION [FOLDER]     FOLDER: what tools/build_wheel.py and tools/build_tarball.py made from this commit
+dist/ gets the wheel, the tarball of programs with the list of what is in it, the sources, and SHA256SUMS. The version must be that of
+the tree, whose changelog has a section for it; nothing may be uncommitted; and each part of others must have a licence and a hash.
 """
 
 import gzip
 import hashlib
+import json
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -22,11 +25,9 @@ DIST = ROOT / "dist"
 def main():
     if len(sys.argv) not in (2, 3) or not re.fullmatch(r"\d+\.\d+\.\d+", sys.argv[1]):
         sys.exit(__doc__)
-    version, *wheel = sys.argv[1:]
-    problems = list(find_problems(version, *wheel))
-    if problems:
-        sys.exit("\n".join(f"tools/release.py: {problem}" for problem in problems))
-    fill(version, *wheel)
+    version, *folder = sys.argv[1:]
+    refuse_if(find_problems(version))
+    fill(version, *folder)
     tag = f"v{version}"
     print(f"git tag --sign {tag} --message 'hvdray {version}' {git('rev-parse', 'HEAD')}",
           f"git push origin {tag}",
@@ -38,7 +39,13 @@ def git(*words):
     return subprocess.run(["git", "-C", ROOT, *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def find_problems(version, wheel=None):
+def refuse_if(problems):
+    lines = [f"tools/release.py: {problem}" for problem in problems]
+    if lines:
+        sys.exit("\n".join(lines))
+
+
+def find_problems(version):
     if git("status", "--porcelain"):
         yield "the tree has changes that are not committed: git status"
     if git("tag", "--list", f"v{version}"):
@@ -49,9 +56,6 @@ def find_problems(version, wheel=None):
         if not found or found[1] != version:
             yield f"{file} has version {found[1] if found else '?'}, not {version}"
     yield from changelog_problems(version, (ROOT / "CHANGELOG.md").read_text())
-    path = pathlib.Path(wheel or "")
-    if wheel and not (path.name.startswith(f"hvdray-{version}-") and path.suffix == ".whl" and path.is_file()):
-        yield f"{wheel} is not a wheel of {version}"
 
 
 def changelog_problems(version, text):
@@ -69,7 +73,39 @@ def changelog_problems(version, text):
         yield f"CHANGELOG.md: there are entries above section [{version}]"
 
 
-def fill(version, wheel=None):
+def packages(version, folder):
+    """Wheel, tarball, and the list beside it."""
+    for pattern in ("py3-none-*.whl", "linux-*.tar.gz", "linux-*.cdx.json"):
+        found = sorted(pathlib.Path(folder).glob(f"hvdray-{version}-{pattern}"))
+        if len(found) != 1:
+            sys.exit(f"tools/release.py: {folder} has {len(found)} files hvdray-{version}-{pattern}, not 1")
+        yield found[0]
+
+
+def package_problems(wheel, tarball, beside):
+    with zipfile.ZipFile(wheel) as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith((".cdx.json", "/THIRD-PARTY-NOTICES"))}
+    yield from content_problems(wheel.name, texts)
+    with tarfile.open(tarball) as archive:
+        texts = {item.name: archive.extractfile(item).read().decode() for item in archive if item.name.endswith("/THIRD-PARTY-NOTICES")}
+    yield from content_problems(tarball.name, {**texts, beside.name: beside.read_text()})
+
+
+def content_problems(package, texts):
+    bills = [json.loads(text) for name, text in texts.items() if name.endswith(".cdx.json")]
+    notices = [text for name, text in texts.items() if not name.endswith(".cdx.json")]
+    if len(bills) != 1 or len(notices) != 1 or not bills[0].get("components"):
+        yield f"{package} has no list of what is in it, or no notices"
+        return
+    for part in bills[0]["components"]:
+        files = part.get("components", [])
+        if not part.get("licenses") or f"{part['name']} {part['version']}" not in notices[0]:
+            yield f"{package}: {part['name']} has no licence"
+        if not files or not all(file.get("hashes") for file in files):
+            yield f"{package}: {part['name']} has no hash"
+
+
+def fill(version, folder=None):
     made = ROOT / "dist.new"  # what an interrupted run leaves is not taken for a release, and dist/ is as it was
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
@@ -77,10 +113,13 @@ def fill(version, wheel=None):
     archive = ["git", "-c", "tar.umask=0022", "-c", "core.autocrlf=false", "-C", ROOT, "archive", f"--prefix=hvdray-{version}/", "HEAD"]
     sources = subprocess.run(archive, check=True, capture_output=True).stdout
     (made / f"hvdray-{version}.tar.gz").write_bytes(gzip.compress(sources, mtime=0))
-    if wheel:
-        shutil.copyfile(wheel, made / pathlib.Path(wheel).name)  # it may lie in dist/
+    if folder is None:
+        for tool in ("build_wheel.py", "build_tarball.py"):
+            subprocess.run([sys.executable, ROOT / "tools" / tool, made], check=True, stdout=sys.stderr)
     else:
-        subprocess.run([sys.executable, ROOT / "tools/build_wheel.py", made], check=True, stdout=sys.stderr)
+        for file in packages(version, folder):  # it may be dist/
+            shutil.copyfile(file, made / file.name)
+    refuse_if(package_problems(*packages(version, made)))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made.iterdir())]
     (made / "SHA256SUMS").write_text("".join(sums))
     shutil.rmtree(DIST, ignore_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel, in an empty environment on a machine that has no network, no compiler and none of hvdray's libraries."""
+"""The wheel and the tarball, on machines that have no network, no compiler and none of hvdray's libraries, and what a release is made of."""
 
 import json
 import os
@@ -14,7 +14,12 @@ import zipfile
 import pytest
 from python_program import ROOT
 
+sys.path.insert(0, str(ROOT / "tools"))
+import sbom  # noqa: E402
+
 VERSION = re.search(r"project\(hvdray VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+PROGRAMS = ("hvdray", "hvdray-agent", "hvdray-bench", "hvdray-digits")
 
 # A life of the library that hvdray.torch loads.
 LIBRARY = """\
@@ -80,7 +85,7 @@ def installed(wheel, tmp_path_factory):
 
 
 def test_its_name_says_where_it_runs_and_which_version_it_is(wheel):
-    assert re.search(rf"/hvdray-{re.escape(VERSION)}-py3-none-manylinux_2_(3[4-9])_\w+\.whl$", wheel), wheel
+    assert re.search(rf"/hvdray-{re.escape(VERSION)}-py3-none-manylinux_2_17_(\w+)\.musllinux_1_1_\1\.whl$", wheel), wheel
 
 
 def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, tmp_path):
@@ -92,28 +97,64 @@ def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, t
 
 
 def test_it_lists_what_it_contains(wheel, installed):
-    with zipfile.ZipFile(wheel) as archive:
-        shipped = {name.split("/")[-1] for name in archive.namelist() if "/licenses/lib" in name}
     bill = json.loads(next(installed.rglob("hvdray-*.dist-info/sboms/hvdray.cdx.json")).read_text())
     assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["version"]) == ("CycloneDX", "1.6", VERSION)
     listed = {part["name"]: part for part in bill["components"]}
-    assert shipped and shipped | {"libssl-dev", "libevent-dev", "nlohmann-json3-dev", "libstdc++-12-dev"} <= set(listed)
+    assert {"libssl-dev", "libssh2-1-dev", "libevent-dev", "nlohmann-json3-dev", "libstdc++-12-dev", "libgcc-12-dev", "libc6-dev",
+            "libzip", "gloo", "cpp-httplib", "glibc"} <= set(listed)
     version = output_of("dpkg-query", "-W", "-f", "${Version}", "libssl-dev")
     assert listed["libssl-dev"]["purl"].startswith(f"pkg:deb/debian/libssl-dev@{version}?arch=")
+    assert listed["libssl-dev"]["licenses"] == [{"license": {"name": "Apache-2.0"}}]
+    hashes = {file["name"]: file["hashes"][0]["content"] for file in listed["libssl-dev"]["components"]}
+    library = output_of("g++", "-print-file-name=libcrypto.a").strip()
+    assert hashes["libcrypto.a"] == output_of("sha256sum", library).split()[0] and set(hashes) == {"libcrypto.a", "libssl.a"}
 
 
-def test_its_programs_need_nothing_but_glibc(installed):
-    files = ("bin/hvdray", "bin/hvdray-bench", "lib/hvdray/libhvdray.so.0")
-    lines = [line for name in files for line in output_of("ldd", installed / name).splitlines()]
-    assert len(lines) > 16
-    for line in lines:
-        assert re.search(rf"linux-vdso|ld-linux|lib(c|m|dl|pthread|rt|resolv)\.so|{re.escape(str(installed))}/", line), line
-    agent = subprocess.run(["ldd", installed / "bin/hvdray-agent"], capture_output=True, text=True)
-    assert "statically linked" in agent.stdout or "not a dynamic executable" in agent.stderr, agent
+def test_it_has_the_licences_of_what_it_contains(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if "/licenses/" in name]
+        text = archive.read(next(name for name in names if name.endswith("/THIRD-PARTY-NOTICES"))).decode()
+    assert len(names) == 2 and any(name.endswith("/LICENSE") for name in names), names
+    for said in ("GNU LESSER GENERAL PUBLIC LICENSE", "You may change it and link the programs again", "GCC RUNTIME LIBRARY EXCEPTION",
+                 "CC BY 4.0", "Copyright (c) 2017-present, Facebook", "OpenSSL", "libzip"):
+        assert said in text, said
+
+
+def test_a_part_without_an_owner_or_a_licence_is_an_error(monkeypatch, tmp_path):
+    stray = tmp_path / "libstray.a"
+    stray.touch()
+    with pytest.raises(SystemExit, match=f"{stray} was compiled or linked, and no package has it"):
+        sbom.parts([str(stray)])
+    monkeypatch.setattr(sbom, "made", lambda: [(str(stray), {"name": "stray", "copyright": str(tmp_path / "none")})])
+    with pytest.raises(SystemExit, match="stray has no licence"):
+        sbom.parts([str(stray)])
+
+
+def is_static(program):
+    return not re.search(r"INTERP|NEEDED", output_of("readelf", "-W", "-l", "-d", program))
+
+
+def test_its_programs_need_nothing_and_its_library_only_glibc(installed):
+    assert [name for name in PROGRAMS if not is_static(installed / "bin" / name)] == []
+    library = installed / "lib/hvdray/libhvdray.so.0"
+    needed = re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-W", "-d", library))
+    assert "libc.so.6" in needed and not [name for name in needed if not re.match(r"lib(c|m|pthread|dl|gcc_s)\.so|ld-linux", name)], needed
+    # With more names, a libstdc++ of another version in the same process would take its calls.
+    defined = re.findall(r" [TWVDBRu] (\S+)", output_of("nm", "-D", "--defined-only", library))
+    assert "hvdray_async_init" in defined and {name[:7] for name in defined} == {"hvdray_"}
 
 
 def test_its_library_is_found_and_runs(installed):
     assert output_of("unshare", "-n", installed / "bin/python", "-c", LIBRARY, env={"PATH": "/usr/bin:/bin"}) == "0\n"
+
+
+def test_its_library_says_that_it_needs_glibc_where_there_is_none(installed, tmp_path):
+    """Where the loader can't load it, and confstr() does what musl's does."""
+    (tmp_path / "libhvdray.so.0").touch()
+    program = ("import os\ndef confstr(name): raise OSError(22, 'Invalid argument')\nos.confstr = confstr\n"
+               "from hvdray._async import _library\ntry: _library.load()\nexcept ImportError as error: print(error)")
+    said = output_of(installed / "bin/python", "-c", program, env={"HVDRAY_LIBRARY": str(tmp_path / "libhvdray.so.0")})
+    assert "libhvdray.so.0: file too short. It needs glibc 2.17 or later, and this Python has another C library" in said
 
 
 def test_the_lines_of_the_readme_run_without_network_and_compiler(installed, tmp_path):
@@ -161,14 +202,16 @@ def test_workers_of_another_python_get_its_horovod(installed):
 
 
 @pytest.fixture(scope="module")
-def static():
-    """The folder of a static hvdray and its agent."""
-    folder = ROOT / "build/static"
-    # As tools/build_wheel.py, for the compiler's cache.
-    output_of("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=c++", "-DCMAKE_BUILD_TYPE=Release",
-              "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG", "-DHVDRAY_UNITY=ON", "-DHVDRAY_TESTS=OFF", "-DHVDRAY_STATIC=ON")
-    output_of("cmake", "--build", folder, "--target", "hvdray", "hvdray-agent")
-    return folder / "bin"
+def tarball(wheel, tmp_path_factory):
+    return output_of(sys.executable, ROOT / "tools/build_tarball.py", tmp_path_factory.mktemp("tarball")).strip()
+
+
+@pytest.fixture(scope="module")
+def unpacked(tarball, tmp_path_factory):
+    """Its folder, under one with a blank in its name."""
+    folder = tmp_path_factory.mktemp("un packed")
+    output_of("tar", "-xzf", tarball, "-C", folder)
+    return folder / os.path.basename(tarball).removesuffix(".tar.gz")
 
 
 def apart(*command, inside="", env=None):
@@ -177,30 +220,137 @@ def apart(*command, inside="", env=None):
     return output_of("unshare", "-mnpf", "--mount-proc", "/bin/sh", "-c", script, "sh", *map(str, command), env=env)
 
 
-@pytest.mark.rest
-def test_the_static_program_needs_nothing_but_a_kernel(static, tmp_path):
-    """A root with busybox alone."""
-    assert "statically linked" in output_of("ldd", static / "hvdray")
+@pytest.fixture
+def busybox_root(tmp_path):
+    """Runs lines of shell in a root that has busybox alone, and what was put into its folder."""
+    root = tmp_path / "root"
     for place in ("bin", "proc", "dev", "tmp"):
-        (tmp_path / place).mkdir()
-    for program in ("/bin/busybox", static / "hvdray", static / "hvdray-agent"):
-        shutil.copy(program, tmp_path / "bin")
-    (tmp_path / "bin/sh").symlink_to("busybox")
-    lines = "hvdray run -np 4 -- sh -c 'echo $HOROVOD_RANK of $HOROVOD_SIZE'; hvdray run -np 1 -H elsewhere:1 -- sh 2>&1 || echo $?"
-    out = apart("/usr/sbin/chroot", tmp_path, "/bin/sh", "-c", lines, env={"PATH": "/bin"},
-                inside=f"mount --bind /dev {tmp_path}/dev; mount --bind /proc {tmp_path}/proc")
-    assert sorted(out.splitlines()[:4]) == [f"[{rank}]<stdout>:{rank} of 4" for rank in range(4)]
-    assert "look up elsewhere: getent: no such program" in out and out.endswith("\n125\n")
+        (root / place).mkdir(parents=True)
+    shutil.copy("/bin/busybox", root / "bin")
+    for name in output_of("/bin/busybox", "--list").splitlines():
+        if name in ("sh", "cp", "ln", "mkdir", "rm", "tar", "gzip"):
+            (root / "bin" / name).symlink_to("busybox")
+
+    def run(lines):
+        return apart("/usr/sbin/chroot", root, "/bin/sh", "-e", "-c", lines, env={"PATH": "/bin"},
+                     inside=f"mount --bind /dev {root}/dev; mount --bind /proc {root}/proc")
+
+    run.folder = root
+    return run
+
+
+def test_the_tarball_has_all_that_a_person_needs(tarball, unpacked):
+    for line in output_of("tar", "-tvzf", tarball).splitlines():
+        assert re.match(r"(-rw-r--r--|[-dl]rwxr-xr-x|lrwxrwxrwx) root/root ", line), line
+    assert [name for name in PROGRAMS if not is_static(unpacked / "bin" / name)] == []
+    assert os.readlink(unpacked / "bin/horovodrun") == "hvdray"
+    for file in ("LICENSE", "THIRD-PARTY-NOTICES", "share/hvdray/digits.csv", "share/hvdray/DATA.md", "share/man/man1/hvdray-run.1",
+                 "share/man/man5/hvdray-job.5", "share/bash-completion/completions/hvdray", "share/zsh/site-functions/_hvdray",
+                 "share/fish/vendor_completions.d/hvdray.fish"):
+        assert (unpacked / file).stat().st_size > 0, file
+    bill = json.loads(open(tarball.replace(".tar.gz", ".cdx.json")).read())
+    assert bill["metadata"]["component"]["version"] == VERSION and "libc6-dev" in {part["name"] for part in bill["components"]}
+
+
+def test_the_first_job_trains_where_only_the_tarball_was_unpacked(tarball, busybox_root):
+    """Over shared memory, and over Gloo as between hosts; no Python, no library, no name service."""
+    shutil.copy(tarball, busybox_root.folder / "tmp/it.tar.gz")
+    folder = "/" + os.path.basename(tarball).removesuffix(".tar.gz")
+    out = busybox_root(f"""tar -xzf /tmp/it.tar.gz; PATH={folder}/bin:$PATH
+        hvdray run -np 4 hvdray-digits --epochs 10
+        hvdray run -np 2 -x HVDRAY_COLLECTIVE=gloo hvdray-digits --epochs 2
+        hvdray run -np 1 -H elsewhere:1 -- sh 2>&1 || echo $?""")
+    assert re.findall(r"test accuracy 9\d\.\d % of \d+ images, (\d) workers", out) == ["4", "2"], out
+    assert "look up elsewhere: getent: no such program" in out and out.endswith("\n125\n"), out
+
+
+def test_programs_find_each_other_through_a_link_from_any_folder(unpacked, tmp_path):
+    link = tmp_path / "hvdray"
+    link.symlink_to(unpacked / "bin/hvdray")
+    run = [link, "run", "-np", "2"]
+    assert "test accuracy" in output_of(*run, "--", unpacked / "bin/hvdray-digits", "--epochs", "1", cwd="/", env={"PATH": "/bin"})
+    assert "all results are right" in output_of(link, "bench", "-np", "2", "-b", "1K", "-e", "1K", cwd="/", env={"PATH": "/bin"})
+
+
+def test_an_agent_of_another_processor_is_named(unpacked, tmp_path):
+    for name in ("hvdray", "hvdray-agent"):
+        shutil.copy(unpacked / "bin" / name, tmp_path)
+    with open(tmp_path / "hvdray-agent", "r+b") as agent:
+        agent.seek(18)  # e_machine
+        agent.write(b"\xb7\x00")  # EM_AARCH64
+    result = subprocess.run([tmp_path / "hvdray", "run", "-np", "1", "true"], capture_output=True, text=True)
+    assert result.returncode == 125 and f"{tmp_path}/hvdray-agent: Exec format error" in result.stderr, result
+    assert "must be for this processor" in result.stderr, result
 
 
 @pytest.mark.rest
-def test_the_static_program_asks_getent_where_a_module_of_the_name_service_is_missing(static, tmp_path):
+def test_the_static_program_asks_getent_where_a_module_of_the_name_service_is_missing(unpacked, tmp_path):
     (tmp_path / "nsswitch.conf").write_text("passwd: nosuchmodule files\nhosts: nosuchmodule files\n")
     (tmp_path / "hosts").write_text("127.0.0.1 localhost\n127.0.0.9 by-its-name\n")
-    out = apart(static / "hvdray", "run", "-np", "2", "-H", "by-its-name:2", "--cwd", "~daemon", "--", "pwd",
+    out = apart(unpacked / "bin/hvdray", "run", "-np", "2", "-H", "by-its-name:2", "--cwd", "~daemon", "--", "pwd",
                 inside=f"for file in nsswitch.conf hosts; do mount --bind {tmp_path}/$file /etc/$file; done")
     home = pwd.getpwnam("daemon").pw_dir
     assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:{home}" for rank in range(2)]
+
+
+MUSL_WORKER = """\
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) { printf("%s of %s\\n", getenv("HOROVOD_RANK"), getenv("HOROVOD_SIZE")); return 0; }
+"""
+
+
+@pytest.mark.rest
+def test_its_programs_run_where_the_c_library_is_musl(wheel, installed, busybox_root, tmp_path):
+    """As on Alpine, whose Python this machine can't have: pip is told the platform, and musl's programs are the workers. That a Python
+    of musl asks for this tag is shown by packaging, which looks at the program that runs it."""
+    (tmp_path / "worker.c").write_text(MUSL_WORKER)
+    worker = busybox_root.folder / "bin/worker"
+    output_of("musl-gcc", tmp_path / "worker.c", "-o", worker)
+    ask = "import sys; sys.executable = sys.argv[1]; from pip._vendor.packaging.tags import platform_tags as all; print(*all())"
+    tags = output_of(installed / "bin/python", "-c", ask, worker).split()
+    tag = next(tag for tag in tags if tag.startswith("musllinux_1_1_"))
+    output_of("unshare", "-n", installed / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--only-binary", ":all:",
+              "--platform", tag, "--target", busybox_root.folder / "opt", wheel)
+    loader = re.search(r"interpreter: (/lib/ld-musl\S+)\]", output_of("readelf", "-W", "-l", worker))[1]
+    (busybox_root.folder / "lib").mkdir()
+    shutil.copy(loader, busybox_root.folder / "lib")
+    out = busybox_root("""/opt/bin/hvdray run -np 2 worker
+        /opt/bin/hvdray run -np 4 /opt/bin/hvdray-digits --epochs 10""")
+    assert {"[0]<stdout>:0 of 2", "[1]<stdout>:1 of 2"} <= set(out.splitlines())
+    assert re.search(r"test accuracy 9\d\.\d % of \d+ images, 4 workers", out), out
+
+
+# Two workers meet by the library that hvdray.torch loads, over shared memory and over Gloo.
+MEETING = """\
+import ctypes, os, hvdray
+from hvdray._async import _library
+def work(name):
+    library, ranks = _library.load(), ctypes.c_void_p()
+    error = library.hvdray_async_init(name, ctypes.byref(ranks))
+    library.hvdray_async_free(ranks)
+    return error, os.confstr("CS_GNU_LIBC_VERSION")
+print(hvdray.run(work, args=(b"a",), num_proc=2), hvdray.run(work, args=(b"b",), num_proc=2, env={"HVDRAY_COLLECTIVE": "gloo"}))
+"""
+
+
+@pytest.mark.rest
+def test_it_installs_and_runs_on_debian_11(wheel, tarball, installed, tmp_path):
+    """Its glibc is that of Horovod's images, 2.31."""
+    for path in [wheel, tarball, *(installed / "packages").iterdir()]:
+        shutil.copy(path, tmp_path)
+    for name, text in (("first.py", PROGRAM), ("meeting.py", MEETING)):
+        (tmp_path / name).write_text(text)
+    lines = f"""set -e; cd /given; python3 -m venv /env
+        unshare -n /env/bin/pip install -q --disable-pip-version-check --no-index --find-links . hvdray
+        export PATH=/env/bin:$PATH
+        python first.py; python meeting.py; hvdray run -np 4 hvdray-digits
+        cd /opt; tar -xzf /given/{os.path.basename(tarball)}
+        PATH=$(echo /opt/hvdray-*/bin):/bin hvdray run -np 4 hvdray-digits"""
+    out = output_of(ROOT / "tools/bare_root.sh", "--suite", "bullseye", "--bind", f"{tmp_path}:/given", "--", "bash", "-c", lines)
+    done = [(0, "glibc 2.31")] * 2
+    assert out.splitlines()[:4] == ["[(0, 7), (1, 7)]", "/env/bin", "[20, 20]", f"{done} {done}"]
+    assert len(re.findall(r"test accuracy 9\d\.\d % of \d+ images, 4 workers", out)) == 2, out
 
 
 @pytest.fixture
@@ -213,11 +363,11 @@ def release(tmp_path):
     (tree / "CHANGELOG.md").write_text(f"# Changelog\n\n## [Unreleased]\n\n## [{VERSION}] - 2026-11-23\n\n- The first.\n")
     output_of("git", "init", "-q", tree)
 
-    def run(version=VERSION, *wheel, commit=True):
+    def run(version=VERSION, *folder, commit=True):
         if commit:
             output_of("git", "-C", tree, "add", ".")
             output_of("git", "-C", tree, "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "x")
-        return subprocess.run([sys.executable, tree / "tools/release.py", version, *wheel], capture_output=True, text=True)
+        return subprocess.run([sys.executable, tree / "tools/release.py", version, *folder], capture_output=True, text=True)
 
     run.tree = tree
     return run
@@ -246,28 +396,71 @@ def test_what_is_tagged_or_not_committed_is_not_released(release):
     assert result.returncode == 1 and "not committed" in result.stderr, result
 
 
-def test_a_release_has_sums_and_says_how_to_publish_it(wheel, release):
-    result = release(VERSION, wheel)
+@pytest.fixture
+def packages(wheel, tarball, tmp_path):
+    """A folder with what a release is made of."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    for file in (wheel, tarball, tarball.replace(".tar.gz", ".cdx.json")):
+        shutil.copy(file, folder)
+    return folder
+
+
+def test_a_release_has_sums_and_says_how_to_publish_it(packages, release):
+    result = release(VERSION, packages)
     assert result.returncode == 0, result
     assert [line.split()[:2] for line in result.stdout.splitlines()] == [
         ["git", "tag"], ["git", "push"], ["ssh-keygen", "-Y"], ["twine", "upload"]]
-    sums = output_of("sha256sum", "-c", "SHA256SUMS", cwd=release.tree / "dist").splitlines()
-    assert sums == [f"{wheel.split('/')[-1]}: OK", f"hvdray-{VERSION}.tar.gz: OK"]
-    files = output_of("tar", "-tzf", release.tree / f"dist/hvdray-{VERSION}.tar.gz").splitlines()
+    dist = release.tree / "dist"
+    sums = output_of("sha256sum", "-c", "SHA256SUMS", cwd=dist).splitlines()
+    assert sums == [f"{name}: OK" for name in sorted([*os.listdir(packages), f"hvdray-{VERSION}.tar.gz"])]
+    files = output_of("tar", "-tzf", dist / f"hvdray-{VERSION}.tar.gz").splitlines()
     assert f"hvdray-{VERSION}/CHANGELOG.md" in files
     assert output_of("git", "-C", release.tree, "tag") == ""
-    assert release(VERSION, "other-1.whl", commit=False).returncode == 1
-    # Again, with the wheel from there.
-    before = {path.name: path.read_bytes() for path in (release.tree / "dist").iterdir()}
-    assert release(VERSION, release.tree / "dist" / wheel.split("/")[-1], commit=False).returncode == 0
-    assert {path.name: path.read_bytes() for path in (release.tree / "dist").iterdir()} == before
+    # Again, with what lies there.
+    before = {path.name: path.read_bytes() for path in dist.iterdir()}
+    assert release(VERSION, dist, commit=False).returncode == 0
+    assert {path.name: path.read_bytes() for path in dist.iterdir()} == before
     assert not (release.tree / "dist.new").exists()
     # In another folder, by a user whose git makes private files.
     other = release.tree.parent / "other folder"
     output_of("git", "clone", "-q", release.tree, other)
     output_of("git", "-C", other, "config", "tar.umask", "0077")
-    output_of(sys.executable, other / "tools/release.py", VERSION, wheel, umask=0o077, env={**os.environ, "TZ": "Asia/Tokyo"})
+    output_of(sys.executable, other / "tools/release.py", VERSION, packages, umask=0o077, env={**os.environ, "TZ": "Asia/Tokyo"})
     assert {path.name: path.read_bytes() for path in (other / "dist").iterdir()} == before
+
+
+def test_its_sums_are_signed_as_it_says_and_verified_as_security_md_says(packages, release, tmp_path):
+    output_of("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key")
+    command = next(line for line in release(VERSION, packages).stdout.splitlines() if line.startswith("ssh-keygen"))
+    output_of(*command.replace("KEY", str(tmp_path / "key")).split(), cwd=release.tree)
+    dist = release.tree / "dist"
+    (dist / "allowed_signers").write_text(f"hvdray {(tmp_path / 'key.pub').read_text()}")
+    verify = re.search(r"(?m)^    (ssh-keygen -Y verify .*)$", (ROOT / "SECURITY.md").read_text())[1]
+    assert "Good \"file\" signature for hvdray" in output_of("bash", "-c", verify, cwd=dist)
+    with open(dist / "SHA256SUMS", "a") as sums:
+        sums.write("0" * 64 + "  more\n")
+    changed = subprocess.run(["bash", "-c", verify], cwd=dist, capture_output=True, text=True)
+    assert changed.returncode != 0 and "incorrect signature" in changed.stderr, changed
+
+
+@pytest.mark.parametrize("lost, said", [("licenses", "gloo has no licence"), ("components", "gloo has no hash"), (None, "no list of what")])
+def test_what_lacks_a_licence_a_hash_or_a_list_is_not_released(packages, release, lost, said):
+    beside = next(packages.glob("*.cdx.json"))
+    bill = json.loads(beside.read_text())
+    part = next(part for part in bill["components"] if part["name"] == "gloo")
+    bill["components"] = [part] if lost else []
+    part.pop(lost, None)
+    beside.write_text(json.dumps(bill))
+    result = release(VERSION, packages)
+    assert result.returncode == 1 and said in result.stderr and len(result.stderr.splitlines()) == 1, result
+    assert not (release.tree / "dist").exists()
+
+
+def test_what_is_missing_is_not_released(packages, release):
+    next(packages.glob("*.whl")).unlink()
+    result = release(VERSION, packages)
+    assert result.returncode == 1 and f"has 0 files hvdray-{VERSION}-py3-none-*.whl" in result.stderr, result
 
 
 def test_it_goes_without_a_trace(wheel, installed):

@@ -92,7 +92,7 @@ def load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"hvdray.torch: {error}") from error
+        raise ImportError(f"hvdray.torch: {error}{_about_libc()}") from error
     for name, result, *arguments in (line.split() for line in _PROTOTYPES.strip().splitlines()):
         try:
             function = getattr(library, name)
@@ -103,6 +103,16 @@ def load() -> ctypes.CDLL:
     return library
 
 
+def _about_libc() -> str:
+    """Where the C library is another one, Alpine's say, the loader's own words help nobody."""
+    try:
+        if os.confstr("CS_GNU_LIBC_VERSION"):
+            return ""
+    except (OSError, ValueError):
+        pass
+    return ". It needs glibc 2.17 or later, and this Python has another C library; hvdray's programs, and calls of functions, need none"
+
+
 def _candidates() -> Iterator[str]:
     """HVDRAY_LIBRARY alone, if it is set, as by `hvdray run --horovod builtin`. Else where wheels, installs and builds
     have it."""
@@ -111,7 +121,8 @@ def _candidates() -> Iterator[str]:
         yield os.path.abspath(os.path.expanduser(named))
         return
     packages = pathlib.Path(__file__).resolve().parents[2]
-    roots = [sysconfig.get_path("data"), packages, packages.parents[1], *(packages.parents[:3])]
+    parents = list(packages.parents)[:3]
+    roots = [sysconfig.get_path("data"), packages, *parents[1:2], *parents]
     for folder in ("lib/hvdray", "lib"):
         yield from (os.path.join(root, folder, _FILE) for root in dict.fromkeys(map(str, roots)))
     for build in ("release", "debug"):
