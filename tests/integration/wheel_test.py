@@ -436,7 +436,7 @@ def test_its_sums_are_signed_as_it_says_and_verified_as_security_md_says(package
     output_of(*command.replace("KEY", str(tmp_path / "key")).split(), cwd=release.tree)
     dist = release.tree / "dist"
     (dist / "allowed_signers").write_text(f"hvdray {(tmp_path / 'key.pub').read_text()}")
-    verify = re.search(r"(?m)^    (ssh-keygen -Y verify .*)$", (ROOT / "SECURITY.md").read_text())[1]
+    verify = re.search(r"(?m)^(ssh-keygen -Y verify .*)$", (ROOT / "SECURITY.md").read_text())[1]
     assert "Good \"file\" signature for hvdray" in output_of("bash", "-c", verify, cwd=dist)
     with open(dist / "SHA256SUMS", "a") as sums:
         sums.write("0" * 64 + "  more\n")
