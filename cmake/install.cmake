@@ -22,9 +22,9 @@ install(FILES examples/digits/digits.csv examples/digits/DATA.md DESTINATION ${C
 # The example's program is installed if it was built; ./quickstart builds it.
 install(TARGETS hvdray-digits RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME rest)
-install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md README_zh.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
-        PATTERN man EXCLUDE PATTERN completions EXCLUDE)
+        PATTERN man EXCLUDE PATTERN completions EXCLUDE PATTERN site EXCLUDE)
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/configs)
 # The collective library for programs of others: find_package(hvdray), pkg-config hvdray.
 install(TARGETS hvdray_shared EXPORT hvdray LIBRARY DESTINATION lib INCLUDES DESTINATION include include/hvdray)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The course in docs/tutorial: runs its chapters, judges a learner's report, keeps its translation.
 
-    tools/course.py run [--update] [--bin-dir DIR] [N …]     runs the chapters N, or all, as docs/tutorial/README.md says
+    tools/course.py run [--update] [--bin-dir DIR] [N …]     runs the chapters N, or all, as docs/tutorial/README.md says; or pages,
+                                                             such as README.md and docs/train.md
     tools/course.py mark N report.json                       judges the report of chapter N's exercise: exit code 0 if it is solved
     tools/course.py translated zh/NAME.md HEADING …          says that these sections translate the English ones as they are now
 """
@@ -14,21 +15,23 @@ import pathlib
 import subprocess
 import sys
 
-from course_pages import TUTORIAL, Page, chapter_pages, marked
+from course_pages import ROOT, TUTORIAL, Page, chapter_pages, marked, reference_pages
 
 TESTS = TUTORIAL.parents[1] / "tests/tutorial"
 
 
 def run(options):
     pages = chapter_pages("en")
-    unknown = [number for number in options.chapter if number not in pages]
+    others = {str(path.relative_to(ROOT)): path for path in reference_pages()}
+    named = {**{str(number): path for number, path in pages.items()}, **others}
+    unknown = [name for name in options.page if name not in named]
     if unknown:
-        sys.exit(f"course.py: no chapter {unknown[0]}: expected one of {', '.join(map(str, pages))}")
+        sys.exit(f"course.py: no chapter {unknown[0]}: expected one of {', '.join(map(str, pages))}, README.md, docs/….md")
     made = subprocess.run([TUTORIAL.parents[1] / "tools/course_env.sh"], stdout=subprocess.PIPE, text=True)
     if made.returncode:
         return made.returncode
     python = pathlib.Path(made.stdout.strip()) / "bin/python"
-    chosen = [pages[number] for number in options.chapter or pages]
+    chosen = [named[name] for name in options.page or map(str, pages)]
     # In its place: a signal is pytest's, which first ends all that the chapters have started.
     os.execve(python, [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "course_plugin", f"--bin-dir={options.bin_dir}",
                        *(["--update"] if options.update else []), *chosen],
@@ -75,7 +78,7 @@ def main():
     command = commands.add_parser("run")
     command.add_argument("--update", action="store_true", help="write what the commands print into the pages")
     command.add_argument("--bin-dir", default=str(TUTORIAL.parents[1] / "build/release/bin"))
-    command.add_argument("chapter", type=int, nargs="*")
+    command.add_argument("page", nargs="*")
     command.set_defaults(do=run)
     command = commands.add_parser("mark")
     command.add_argument("chapter", type=int)

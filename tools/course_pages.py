@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the pages of docs/tutorial: their blocks, what is wrong with them, and whether two languages agree.
+"""Reads the pages of docs/tutorial, and README.md and docs/*.md: their blocks, what is wrong with them, and whether two languages agree.
 
 docs/tutorial/README.md says how a page is written. Nothing here runs anything.
 """
@@ -10,12 +10,15 @@ import json
 import pathlib
 import re
 
-TUTORIAL = pathlib.Path(__file__).resolve().parents[1] / "docs/tutorial"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TUTORIAL = ROOT / "docs/tutorial"
 MOST_WORDS = 600
+CHECKED = ("sh", "python", "cpp", "yaml", "json", "mermaid", "text")  # in reference pages
 FENCE = re.compile(r"```([^`]*)")
 OTHER_FENCE = re.compile(r"[\s>]*(?:(?:[-*+]|\d+[.)])\s+)*(?:```|~~~)")
 LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d+[.)])\s")
 COMMENT = re.compile(r"<!-- (.*) -->")
+GENERATED = re.compile(r"\w+: (?:begin|end)\b.*")
 DIRECTIVE = re.compile(r"(file: |any order$|expected$|en: |mark: )(.*)")
 HEADING = re.compile(r"#{1,3} (.+)")
 
@@ -34,12 +37,12 @@ class Command:
 
 @dataclasses.dataclass
 class Block:
-    """kind: console, file, expected, mark, or fault, whose text says what is wrong."""
+    """kind: console, file, expected, mark, checked, or fault, whose text says what is wrong."""
     kind: str
     line: int  # of the fence or comment, from 1
     end: int  # of the last line
     language: str = ""
-    text: str = ""  # of fault, file, expected; of mark its JSON
+    text: str = ""  # of fault, file, expected, checked; of mark its JSON
     name: str = ""  # of file
     in_any_order: bool = False
     commands: list = dataclasses.field(default_factory=list)
@@ -60,8 +63,11 @@ class Section:
 
 
 class Page:
-    def __init__(self, path, text=None):
+    """A chapter, or a reference page (README.md, docs/*.md), in which not all blocks run."""
+
+    def __init__(self, path, text=None, is_reference=None):
         self.path = pathlib.Path(path)
+        self.is_reference = self.path.resolve().parent in (ROOT, ROOT / "docs") if is_reference is None else is_reference
         self.lines = (self.path.read_text(encoding="utf-8") if text is None else text).split("\n")
         self.sections = [Section("", 1)]  # what comes before the first heading
         self._directive = None  # of the line before, with its number
@@ -128,6 +134,8 @@ class Page:
 
     def _comment(self, number, text):
         found = DIRECTIVE.fullmatch(text)
+        if self.is_reference and GENERATED.fullmatch(text):
+            return
         if not found or text != text.strip():
             self._fault(number, f"a comment that the runner does not know: <!-- {text} -->")
         elif found[1] == "mark: ":
@@ -170,6 +178,8 @@ class Page:
                 self._fault(number, f"expected a file below this directory, not {name}", end + 1)
             else:
                 self._add("file", name=name, text="".join(line + "\n" for line in lines), **places)
+        elif self.is_reference and directive is None and language in CHECKED:
+            self._add("checked", text="".join(line + "\n" for line in lines), **places)
         else:
             above = f" under <!-- {directive} -->" if directive else ""
             self._fault(number, f"a fence that the runner does not know: ```{language}{above}", end + 1)
@@ -197,7 +207,7 @@ class Page:
 def shown(path):
     """The path as people write it."""
     try:
-        return path.resolve().relative_to(TUTORIAL.parents[1]).as_posix()
+        return path.resolve().relative_to(ROOT).as_posix()
     except ValueError:
         return str(path)
 
@@ -283,6 +293,10 @@ def in_words(value):
         return json.dumps(value, ensure_ascii=False)
     words = {"min": "at least", "max": "at most", "has": "something with"}
     return " and ".join(f"{words[key]} {json.dumps(bound, ensure_ascii=False)}" for key, bound in value.items())
+
+
+def reference_pages():
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
 def chapter_pages(language, tutorial=TUTORIAL):

@@ -139,8 +139,8 @@ def test_the_page_says_what_its_program_prints(programs):
     page = (ROOT / "docs/train.md").read_text()
     program = page.split("```python\n")[1].split("```")[0]
     result = Programs.run(programs, program)
-    for line in page.split("    $ python first.py\n")[1].split("\n\n")[0].splitlines():
-        assert line.strip().replace("/…", str(programs.folder)) in result.errors + result.text
+    for line in page.split("$ python3 first.py\n")[1].split("```")[0].splitlines():
+        assert line.replace("/…", str(programs.folder)) in result.errors + result.text
 
 
 # ---- failures

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import zipfile
 
 import pytest
@@ -56,10 +55,8 @@ executor.shutdown()
 
 def readme_lines():
     """What README.md has newcomers type first."""
-    below = (ROOT / "README.md").read_text().split("\nFrom Python, after ", 1)[1].splitlines()
-    first = next(n for n, line in enumerate(below) if line.startswith("    "))
-    end = next(n for n, line in enumerate(below) if n > first and line and not line.startswith("    "))
-    return textwrap.dedent("\n".join(below[first:end]))
+    below = (ROOT / "README.md").read_text().split("\nFrom Python, after ", 1)[1]
+    return below.split("```python\n", 1)[1].split("```\n", 1)[0]
 
 
 def output_of(*command, **more):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that runs the blocks of docs/tutorial, by Sybil: docs/tutorial/README.md says how.
+"""A pytest plugin that runs the blocks of docs/tutorial, README.md and docs/*.md, by Sybil: docs/tutorial/README.md says how.
 
     pytest -p course_plugin --bin-dir=build/release/bin docs/tutorial/en/02_first_gang.md
 
@@ -16,6 +16,7 @@ from sybil import Region, Sybil
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 
+import block_checks
 import course_match
 from chapter_shell import ChapterShell, ShellError
 from course_pages import Page, PageError, form, marked, without_comments
@@ -50,6 +51,9 @@ class Chapter:
         """Runs a block. Returns what is wrong, or None."""
         if block.kind == "fault":
             return f"{self.page.place(block.line)}: {block.text}"
+        if block.kind == "checked":
+            found = "\n".join(block_checks.faults(block, OPTIONS.bin_dir))
+            return f"{self.page.place(block.line)}: {found}" if found else None
         if self.stopped:
             return f"{self.page.place(block.line)}: not run: {self.stopped}"
         try:

@@ -13,7 +13,10 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from course_pages import MOST_WORDS, TUTORIAL, Page, chapter_pages, disagreements, marked, page_faults
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import block_checks
+from course_pages import MOST_WORDS, TUTORIAL, Page, chapter_pages, disagreements, marked, page_faults, reference_pages
 
 LANGUAGES = ("en", "zh")
 EXERCISE = """## Exercise
@@ -65,7 +68,7 @@ def test_both_lesson_plans_have_each_chapter():
 
 
 def page(name, text):
-    return Page(pathlib.Path(name), text)
+    return Page(pathlib.Path(name), text, is_reference=False)
 
 
 def test_a_stale_translation_names_both_headings():
@@ -114,6 +117,58 @@ def test_what_a_page_must_have():
     for without in ("<details>", "<!-- expected -->\n```text\na\n```", "```console\n$ echo a\na\n```"):
         assert list(page_faults(page("p.md", "# One\n" + EXERCISE.replace(without, "")))) == [
             "p.md:2: expected an exercise last: an expected block, and a solution in <details>"]
+
+
+@pytest.mark.parametrize("path", reference_pages(), ids=lambda path: path.name)
+def test_reference_page_has_no_block_that_nothing_checks(path):
+    assert not [f"{path.name}:{block.line}: {block.text}" for block in Page(path).blocks if block.kind == "fault"]
+
+
+def test_a_chapter_has_no_block_that_does_not_run():
+    text = "# One\n\n```sh\ntrue\n```\n<!-- chart: begin, by X -->\n"
+    assert [block.kind for block in page("p.md", text).blocks] == ["fault", "fault"]
+    assert [block.kind for block in Page(pathlib.Path("p.md"), text, is_reference=True).blocks] == ["checked"]
+    assert [block.kind for block in Page(pathlib.Path("p.md"), text.replace("sh", "py"), is_reference=True).blocks] == ["fault"]
+
+
+@pytest.fixture(scope="module")
+def pretended(tmp_path_factory):
+    """A folder with a hvdray that has one command with two options."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "hvdray").write_text("#!/bin/sh\n[ \"$*\" = 'run --help' ] && echo '  -np N  --hosts LIST'\n")
+    (folder / "hvdray").chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("language, text, said", [
+    ("sh", "A=1 hvdray run -np 4 --hosts=a:4 -- python3 train.py --lr 1    # two\n", None),
+    ("sh", "hvdray run -np 4 python3 train.py --lr 1\nexec hvdray run \\\n  --hosts a\n", None),
+    ("sh", "cd x && hvdray run --host a\n", "hvdray run --help has no --host"),
+    ("sh", "id=$(hvdray run --nope)\n", "hvdray run --help has no --nope"),
+    ("sh", "hvdray runs -np 4\n", "no such command: hvdray runs"),
+    ("sh", "hvdray run \\\n    --nope\n", "hvdray run --help has no --nope"),
+    ("sh", "tools/lint.py && tools/nothing.py\n", "no such file in the tree: tools/nothing.py"),
+    ("sh", "if true\n", "bash: line "),
+    ("python", "import hvdray\nhvdray.run(f, args=(…,), num_proc=4)\n…\n", None),
+    ("python", "import hvdray\nhvdray.run(f, number=4)\n", "hvdray.run has no parameter number"),
+    ("python", "import hvdray\nhvdray.Executer(4)\n", "hvdray has no Executer"),
+    ("python", "from hvdray.ray import RayExecutor\nfrom hvdray.nothing import X\n", "no such module: hvdray.nothing"),
+    ("python", "from hvdray import train\ntrain.RunConfig(storage=1)\n", "hvdray.train.RunConfig has no parameter storage"),
+    ("python", "import hvdray.tunes\n", "no such module: hvdray.tunes"),
+    ("python", "print(\n", "line 1 of the block: '(' was never closed"),
+    ("cpp", '#include "collective/communicator.h"\nhvdray::Work work = queue.Start(hvdray::ReduceOp::kAverage);\n', None),
+    ("cpp", '#include "collective/nothing.h"\n', "no such header: collective/nothing.h"),
+    ("cpp", "hvdray::Nothing x;\n", "no header of base/ or collective/ has Nothing"),
+    ("yaml", "hvdray:\n    run:\n        np: 16\n", None),
+    ("yaml", "hvdray:\n    slots_for_host: 8\n", "no key of a cluster file or job: slots_for_host"),
+    ("json", '{"a": 1}\n{"a": …}\n', "no JSON: Expecting value"),
+    ("text", "hvdray: a message\n", None),
+    ("text", "$ hvdray run\n", "a command in ```text"),
+])
+def test_what_is_checked_of_a_block_that_does_not_run(pretended, language, text, said):
+    block, = Page(pathlib.Path("p.md"), f"```{language}\n{text}```\n", is_reference=True).blocks
+    found = list(block_checks.faults(block, pretended))
+    assert [line[:len(said)] for line in found] == [said] if said else not found, found
 
 
 REPORT = {"exit": {"code": 5}, "workers": [{"rank": 0}, {"rank": 1}], "duration_s": 2.5, "command": ["a"], "ok": True}
@@ -225,6 +280,23 @@ def test_the_picture_of_a_start_has_what_the_trace_has(tmp_path):
     assert texts[-2:] == ["rank 15", "另外 984 个"]
 
 
+def test_the_picture_of_an_elastic_job_has_its_generations_slots_and_losses(tmp_path):
+    text = (ROOT / "tests/golden/report/trace_elastic.json").read_text()
+    assert draw(tmp_path, text) == (0, "")
+    picture = (tmp_path / "out.svg").read_text()
+    assert assert_picture(picture) == ["starts", "trains", "waits or ends", "is killed or fails", "0 s", "1 s", "2 s", "3 s", "4 s", "5 s",
+                                       "generation", "1: 2 workers", "2: 3 workers", "3: 2 workers", "a, slot 0", "b, slot 0", "c, slot 0"]
+    assert picture.count('<path class="failed"') == 3  # with that of the legend
+    assert "After 3 s, b, slot 0: was killed by SIGKILL (signal 9)." in picture
+    assert draw(tmp_path, text, "--language", "zh") == (0, "")
+    assert "b，槽位 0：was killed" in (tmp_path / "out.svg").read_text()
+
+
+def test_an_elastic_job_of_many_changes_is_too_much_for_a_picture(tmp_path):
+    events = [{"name": f"generation {n}, 2 workers", "ph": "X", "pid": 0, "tid": 100, "ts": n, "dur": 1} for n in range(5000)]
+    assert draw(tmp_path, json.dumps(events)) == (1, "draw.py: trace.json: too much for a picture: look at it in Perfetto\n")
+
+
 @pytest.mark.parametrize("text, said", [
     ("{", "draw.py: trace.json: Expecting property name"),
     ("[]", "draw.py: trace.json: expected a trace of a job that has run"),
@@ -233,7 +305,8 @@ def test_the_picture_of_a_start_has_what_the_trace_has(tmp_path):
     ("[1]", "draw.py: trace.json: expected a trace of a job that has run"),
     ('{"a": 1}', "draw.py: trace.json: expected a trace of a job that has run"),
     ("[" * 100_000, "draw.py: trace.json: expected a trace of a job that has run"),
-    ('[{"name": "generation 1, 2 workers", "ph": "X", "pid": 0, "tid": 100}]', "draw.py: trace.json: an elastic job's trace"),
+    ('[{"name": "generation 1, 2 workers", "ph": "X", "pid": 0, "tid": 100}]', "draw.py: trace.json: expected a trace"),
+    ('[{"name": "generation 1, 2 workers", "ph": "X", "pid": 0, "tid": 100, "ts": 0, "dur": 1e999}]', "draw.py: trace.json: expected a trace"),
 ])
 def test_a_picture_of_what_is_no_trace(tmp_path, text, said):
     code, words = draw(tmp_path, text)
