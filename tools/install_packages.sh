@@ -14,6 +14,8 @@ declare -A sets=(
   [horovod]="make python3-torch libtorch-dev pybind11-dev python3-venv python3-dev python3-wheel
     python3-packaging python3-setuptools python3-psutil python3-cffi python3-yaml python3-cloudpickle python3-numpy python3-pytest"
   [bench]="mpich openmpi-bin"
+  [site]="python3-sphinx python3-myst-parser furo python3-jieba"
+  [browser]="chromium chromium-driver python3-selenium"
 )
 
 wanted=()
