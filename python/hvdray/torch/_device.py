@@ -140,6 +140,7 @@ class Lane:
         self._ranks: dict[int, list[int]] = {}  # by process set
         self._groups: dict[int, _collectives.Group] = {}
         self._why = ""
+        self._leaves = self._failed = False  # by shutdown(); by an exception that ends the program
         self._stream: Any = None
         self._last: Any = None  # event
         self._batch: list[_Planned] = []  # the library's thread's
@@ -241,8 +242,28 @@ class Lane:
         ):
             time.sleep(0.001)
 
-    def finish(self) -> None:
+    def _part(self, process_set: int, ranks: Sequence[int]) -> None:
+        """Waits until the members of a group have drained, too: whoever closes its side breaks what others still do with
+        it. Not for ever, nor beyond the generation, with which the rendezvous forgets what it was told."""
+        keys = {rank: f"{process_set}/drained/{rank}" for rank in ranks}
+        all_have, own = f"{process_set}/drained/all", keys[self._rank]
+        is_first = self._rank == ranks[0]
+        awaited = list(keys.values()) if is_first else [all_have]
+        until = time.monotonic() + _FAREWELL
+        try:
+            self._store.set(own, "yes")
+            while not self._failed and time.monotonic() < until:
+                if self._store.check(awaited) or not self._store.check([own]):
+                    break
+                time.sleep(0.005)
+            if is_first:
+                self._store.set(all_have, "yes")
+        except HorovodInternalError:
+            pass  # the launcher has gone
+
+    def finish(self, failed: bool) -> None:
         """Before shutdown(): others may still need what this rank has started."""
+        self._leaves, self._failed = True, failed
         self._queue.put(None)
         until = time.monotonic() + _FAREWELL
         while self._thread.is_alive() and not self._ended.is_set() and time.monotonic() < until:
@@ -259,6 +280,9 @@ class Lane:
         one that has died holds up is failed, and let go."""
         self._ended.set()
         self._drain(_FAREWELL if has_left else _GRACE)
+        if has_left or self._leaves:
+            for process_set, group in list(self._groups.items()):
+                self._part(process_set, group.ranks)
         with self._lock:
             self.error = HorovodInternalError(self._why or why)
             for part in filter(None, (planned.part for planned in self._open)):

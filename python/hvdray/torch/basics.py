@@ -83,7 +83,7 @@ def shutdown() -> None:
 def _stop(why: str = "") -> None:
     lane, _device.lane = _device.lane, None
     if lane is not None:
-        lane.finish()
+        lane.finish(failed=bool(why))
     _core.stop(why)
     if lane is not None:
         lane.close()

@@ -5,13 +5,14 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from datetime import timedelta
 
 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
 
 import horovod.torch
 import torch
-from hvdray.torch import _device
+from hvdray.torch import _device, _place
 from torch._C import _distributed_c10d as c10d
 
 made = []  # groups: their sizes
@@ -19,6 +20,9 @@ waits = []  # by events that a program's stream has waited for
 largest = [0]  # elements that were reduced at once
 failure = None  # the text of the next error
 kills = False  # this process, within an operation
+tells = False  # when it closes a group
+lags = False  # ends its operations later than others, and looks whether they have told
+closed_meanwhile = []
 _current = threading.local()
 
 
@@ -62,6 +66,9 @@ class OldGloo:
         self.group.allreduce(wide, options).wait()
         for tensor, each in zip(tensors, wide):
             tensor.copy_(each)
+        if lags:
+            time.sleep(0.3)
+            closed_meanwhile.append(_place.ask("GET", "test/closed") is not None)
         return self
 
     def _allgather_base(self, output, tensor):
@@ -92,6 +99,8 @@ class Pretended:
         return OldGloo(c10d.ProcessGroupGloo(store, rank, size, timedelta(seconds=100)), size)
 
     def abort(self, group):
+        if tells:
+            _place.ask("PUT", "test/closed", b"yes")
         group.group = None
 
     def stream(self, device):

@@ -87,6 +87,17 @@ def without_a_device_for_each_it_is_not_taken():
     assert _device.lane is not None
 
 
+def one_that_leaves_holds_its_groups_until_others_have_done():
+    """Else their side of the last operation breaks."""
+    hvd.allreduce(torch.ones(2))
+    pretended_gpu.tells, pretended_gpu.lags = True, hvd.rank() == 1
+    assert hvd.allreduce(torch.ones(2), name="last", op=hvd.Sum).tolist() == [2.0, 2.0]
+    hvd.shutdown()
+    assert pretended_gpu.closed_meanwhile == [False] * pretended_gpu.lags
+    pretended_gpu.tells = pretended_gpu.lags = False
+    hvd.init()
+
+
 def what_fails_on_one_rank_ends_all():
     hvd.barrier()
     patience, _device._NEWS = _device._NEWS, 0.1
