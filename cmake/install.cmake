@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: the programs in one directory (hvdray looks for the others there), a horovodrun link to
-# hvdray, man pages, completions, documents, and an example that runs from its installed place.
+# cmake --install: the programs in one directory (hvdray looks for the others there, for the agent in
+# ../libexec/hvdray, too), a horovodrun link to hvdray, man pages, completions, documents, and an example that runs from its installed place.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 # The component `programs` is what tools/build_tarball.py packs.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME programs)
-install(TARGETS hvdray hvdray-agent hvdray-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+set(HVDRAY_AGENT_DIR ${CMAKE_INSTALL_BINDIR} CACHE STRING "Where the agent goes, below the prefix: bin or libexec/hvdray")
+install(TARGETS hvdray hvdray-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS hvdray-agent RUNTIME DESTINATION ${HVDRAY_AGENT_DIR})
 install(CODE "
   file(CREATE_LINK hvdray
        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)")

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "base/environ.h"
@@ -282,8 +284,12 @@ void HostAccess::Start(const std::string& host, std::function<void(Result<AgentS
 
 std::string AgentPath(const JobSpec& spec) {
   if (!spec.agent_path->empty()) return *spec.agent_path;
-  const std::string path = OwnPath();
-  return path.substr(0, path.rfind('/') + 1) + "hvdray-agent";
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(OwnPath()).parent_path();
+  const fs::path beside = folder / "hvdray-agent";
+  const fs::path apart = folder.parent_path() / "libexec/hvdray/hvdray-agent";
+  std::error_code error;
+  return (!fs::exists(beside, error) && fs::exists(apart, error) ? apart : beside).string();
 }
 
 }  // namespace hvdray

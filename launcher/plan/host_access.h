@@ -106,7 +106,8 @@ class HostAccess : public Transport, public ElasticHosts {
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-/// HVDRAY_AGENT_PATH, or hvdray-agent beside hvdray itself, not beside a link to it.
+/// HVDRAY_AGENT_PATH, or hvdray-agent beside hvdray itself, not beside a link to it; else in
+/// ../libexec/hvdray, where packages of distributions have it.
 std::string AgentPath(const JobSpec& spec);
 
 /// Checks what the options say about reaching hosts, before anything is opened. Errors:

@@ -33,6 +33,13 @@ def find_binary() -> str:
     return on_path
 
 
+def agent_of(program: str) -> str:
+    """The hvdray-agent that the hvdray `program` starts: beside it, or where packages of distributions have it."""
+    folder = pathlib.Path(os.path.realpath(program)).parent
+    beside, apart = folder / "hvdray-agent", folder.parent / "libexec/hvdray/hvdray-agent"
+    return str(apart if not beside.exists() and apart.exists() else beside)
+
+
 def _script_folders() -> Iterator[pathlib.Path]:
     site = pathlib.Path(__file__).resolve().parent.parent
     yield site / "bin"  # pip install --target

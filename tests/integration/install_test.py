@@ -243,3 +243,11 @@ def test_a_missing_agent_is_named(installed):
     result = installed.go("-np", "1", "--", "true")
     assert result.code == 125
     assert str(installed.agent) in result.errors
+
+
+def test_the_agent_may_be_where_distributions_have_such_programs(installed, tmp_path):
+    place = tmp_path / "libexec/hvdray"
+    place.mkdir(parents=True)
+    installed.agent.rename(place / installed.agent.name)
+    result = installed.go("-np", "1", "--", "echo", "here")
+    assert (result.code, result.text) == (0, "[0]<stdout>:here\n"), result.errors

@@ -223,13 +223,13 @@ def is_installed(module: str) -> bool:
 
 
 def packed() -> bytes:
-    from .._binary import find_binary
+    from .._binary import agent_of, find_binary
     from .._kit import kit
 
     content = io.BytesIO(kit())
     with zipfile.ZipFile(content, "a", zipfile.ZIP_STORED) as archive:
-        for name in ("hvdray", "hvdray-agent"):
-            with open(os.path.join(os.path.dirname(os.path.realpath(find_binary())), name), "rb") as program:
+        for name, path in (("hvdray", find_binary()), ("hvdray-agent", agent_of(find_binary()))):
+            with open(path, "rb") as program:
                 archive.writestr(zipfile.ZipInfo(f"bin/{name}"), program.read())
     return content.getvalue()
 
