@@ -5,15 +5,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "agent/inspector.h"
 #include "base/command_words.h"
+#include "base/exec.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "base/user_home.h"
 #include "cmd/commands.h"
 #include "launcher/engine/host_check.h"
@@ -71,6 +78,29 @@ CheckWishes Wishes(const LaunchPlan& plan, std::vector<std::string> modules) {
   return wishes;
 }
 
+constexpr Duration kAskLimit = std::chrono::seconds(5);
+
+/// Packages of distributions and of pip may both be installed. Runs each with --version.
+std::vector<OtherProgram> OthersOnPath(const Environment& environment) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::set<fs::path> seen = {OwnPath()};
+  std::vector<OtherProgram> others;
+  const std::string path = environment.GetOr("PATH", "");
+  for (const std::string_view directory : BlankSeparated(path, ":")) {
+    const fs::path program = fs::path(directory) / "hvdray";
+    const fs::path real = fs::canonical(program, error);
+    const bool is_program = !error && fs::is_regular_file(real, error) &&
+                            ::access(real.c_str(), X_OK) == 0 && directory.starts_with('/');
+    if (!is_program || !seen.insert(real).second) continue;
+    const Result<ProgramAnswer> answer = AskProgram({program.string(), "--version"}, kAskLimit);
+    const bool is_told = answer.ok() && answer->exit_code == 0 && !answer->text.empty();
+    others.push_back(
+        {program.string(), is_told ? std::string(LinesOf(answer->text).front()) : std::string()});
+  }
+  return others;
+}
+
 /// With too few slots, plans as many workers as there is room for: the hosts are still worth a
 /// look.
 Status PlanCheck(CheckRequest& request, LaunchPlan& plan) {
@@ -123,6 +153,8 @@ int CheckHosts(const CheckRequest& request, LaunchPlan plan) {
           : Shades::kNone;
   outcome.facts.np = *request.run.spec.np;
   outcome.facts.slots = request.slots;
+  outcome.facts.path = OwnPath();
+  outcome.facts.others = OthersOnPath(environment);
   outcome.facts.unused_hosts = std::move(unused);
   const std::vector<Finding> findings = FindFindings(outcome.facts);
   return PrintOut("check",

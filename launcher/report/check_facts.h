@@ -67,9 +67,17 @@ struct MeasuredPair {
   double back = 0;                        ///< Bytes per second that arrived at `from`.
 };
 
+/// A program `hvdray` on PATH that is not this one.
+struct OtherProgram {
+  std::string path;
+  std::string build;  ///< Empty: it does not say.
+};
+
 /// All facts about a job's hosts.
 struct CheckFacts {
-  std::string build;  ///< Of this hvdray.
+  std::string build;                 ///< Of this hvdray.
+  std::string path;                  ///< Of this hvdray.
+  std::vector<OtherProgram> others;  ///< In the order of PATH.
   int np = 0;
   std::string command;               ///< The program; empty: none given.
   std::string script;                ///< The Python script; empty: none known.
@@ -85,11 +93,11 @@ struct CheckFacts {
 };
 
 /// What a finding is about; stable names for programs.
-inline constexpr std::array<std::string_view, 23> kFindingKinds = {
-    "slots",      "host",           "silent",        "interface",   "network",    "slow",
-    "unmeasured", "working_folder", "command",       "files",       "imports",    "host_name",
-    "clock",      "disk",           "shared_memory", "limits",      "cpus",       "memory",
-    "gpus",       "build",          "unanswered",    "differences", "one_machine"};
+inline constexpr std::array<std::string_view, 24> kFindingKinds = {
+    "slots",      "host",           "silent",        "interface",   "network",     "slow",
+    "unmeasured", "working_folder", "command",       "files",       "imports",     "host_name",
+    "clock",      "disk",           "shared_memory", "limits",      "cpus",        "memory",
+    "gpus",       "build",          "unanswered",    "differences", "one_machine", "other_hvdray"};
 
 /// One problem, with its remedy.
 struct Finding {

@@ -520,6 +520,19 @@ void JudgeNames(const CheckFacts& facts, std::vector<Finding>& findings) {
   }
 }
 
+void JudgeOthers(const CheckFacts& facts, std::vector<Finding>& findings) {
+  for (const OtherProgram& other : facts.others) {
+    const std::string what =
+        other.build.empty() ? "does not say its version" : fmt::format("is {}", other.build);
+    findings.push_back({"other_hvdray",
+                        ErrorCode::kOk,
+                        fmt::format("PATH has another hvdray: {} {}; this one, {}, is {}",
+                                    other.path, what, facts.path, facts.build),
+                        "remove one of them, or put the directory of the one you mean first",
+                        {}});
+  }
+}
+
 }  // namespace
 
 std::vector<Finding> FindFindings(const CheckFacts& facts) {
@@ -545,6 +558,7 @@ std::vector<Finding> FindFindings(const CheckFacts& facts) {
   issues.MoveTo(findings);
   JudgeNames(facts, findings);
   JudgeDifferences(facts, findings);
+  JudgeOthers(facts, findings);
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
     return a.is_error() && !b.is_error();
   });

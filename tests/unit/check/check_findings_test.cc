@@ -93,6 +93,21 @@ TEST(CheckFindingsTest, OneMachineUnderSeveralNamesIsAWarning) {
   EXPECT_TRUE(twins.empty()) << twins[0].text;
 }
 
+TEST(CheckFindingsTest, AnotherProgramOnPathIsAWarningThatNamesBoth) {
+  const Finding finding = OnlyFinding([](CheckFacts& facts, CheckedHost&) {
+    facts.path = "/env/bin/hvdray";
+    facts.others = {{"/usr/bin/hvdray", "hvdray 0.0.9 (abc1234)"}};
+  });
+  EXPECT_EQ(finding.kind, "other_hvdray");
+  EXPECT_FALSE(finding.is_error());
+  ExpectSays(finding.text, {"/usr/bin/hvdray", "0.0.9", "/env/bin/hvdray", "0.1.0"});
+  const Finding mute = OnlyFinding([](CheckFacts& facts, CheckedHost&) {
+    facts.path = "/env/bin/hvdray";
+    facts.others = {{"/usr/bin/hvdray", ""}};
+  });
+  ExpectSays(mute.text, {"/usr/bin/hvdray", "does not say"});
+}
+
 struct ClockRow {
   nanoseconds offset, bound;
   std::string_view difference;  // empty: no finding
