@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills dist/ for a release, and prints the commands that publish it; runs none of them.
 
-Usage: tools/release.py VERSION [FOLDER]     FOLDER: what tools/build_wheel.py and tools/build_tarball.py made from this commit
-dist/ gets the wheel, the tarball of programs with the list of what is in it, the sources, and SHA256SUMS. The version must be that of
-the tree, whose changelog has a section for it; nothing may be uncommitted; and each part of others must have a licence and a hash.
+Usage: tools/release.py VERSION [FOLDER]     FOLDER: what tools/build_{wheel,tarball,deb}.py made from this commit
+dist/ gets the wheel, the tarball of programs with the list of what is in it, Debian's packages, the sources, and SHA256SUMS. The version
+must be that of the tree, whose changelog has a section for it; nothing may be uncommitted; and each part of others must have a licence and a hash.
 """
 
 import gzip
@@ -51,6 +51,7 @@ def find_problems(version):
     if git("tag", "--list", f"v{version}"):
         yield f"there is a tag v{version} already"
     for file, pattern in (("CMakeLists.txt", r"^project\(hvdray VERSION (\S+)"),
+                          ("debian/changelog", r"\Ahvdray \((\S+)\)"),
                           ("python/hvdray/__init__.py", r'^__version__ = "(.*)"')):
         found = re.search(pattern, (ROOT / file).read_text(), re.M)
         if not found or found[1] != version:
@@ -114,10 +115,10 @@ def fill(version, folder=None):
     sources = subprocess.run(archive, check=True, capture_output=True).stdout
     (made / f"hvdray-{version}.tar.gz").write_bytes(gzip.compress(sources, mtime=0))
     if folder is None:
-        for tool in ("build_wheel.py", "build_tarball.py"):
+        for tool in ("build_wheel.py", "build_tarball.py", "build_deb.py"):
             subprocess.run([sys.executable, ROOT / "tools" / tool, made], check=True, stdout=sys.stderr)
     else:
-        for file in packages(version, folder):  # it may be dist/
+        for file in [*packages(version, folder), *pathlib.Path(folder).glob(f"*hvdray_{version}_*.deb")]:  # it may be dist/
             shutil.copyfile(file, made / file.name)
     refuse_if(package_problems(*packages(version, made)))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made.iterdir())]

@@ -354,7 +354,7 @@ def test_it_installs_and_runs_on_debian_11(wheel, tarball, installed, tmp_path):
 def release(tmp_path):
     """Runs tools/release.py in a repository that has what it reads."""
     tree = tmp_path / "tree"
-    for file in ("tools/release.py", "CMakeLists.txt", "python/hvdray/__init__.py", ".gitignore"):
+    for file in ("tools/release.py", "CMakeLists.txt", "debian/changelog", "python/hvdray/__init__.py", ".gitignore"):
         (tree / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     (tree / "CHANGELOG.md").write_text(f"# Changelog\n\n## [Unreleased]\n\n## [{VERSION}] - 2026-11-23\n\n- The first.\n")
@@ -376,6 +376,7 @@ def release(tmp_path):
     ("CHANGELOG.md", "## [V]\n- old\n", "section [V] has no date"),
     ("CHANGELOG.md", "## [0.0.9] - 2026-11-01\n- old\n", "no section [V]"),
     ("python/hvdray/__init__.py", '__version__ = "0.0.9"\n', "__init__.py has version 0.0.9, not V"),
+    ("debian/changelog", "hvdray (0.0.9) bookworm; urgency=medium\n", "debian/changelog has version 0.0.9, not V"),
     ("CMakeLists.txt", "project(hvdray VERSION 0.0.9 LANGUAGES CXX)\n", "CMakeLists.txt has version 0.0.9, not V")])
 def test_what_is_not_ready_is_not_released(release, file, text, said):
     (release.tree / file).write_text(text.replace("[V]", f"[{VERSION}]"))
