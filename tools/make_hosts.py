@@ -28,6 +28,7 @@ A few dozen hosts that all talk to each other fill the kernel's single neighbour
 import argparse
 import contextlib
 import dataclasses
+import fcntl
 import glob
 import itertools
 import json
@@ -42,7 +43,7 @@ import tempfile
 from hosts_files import HostFiles
 from hosts_network import MAX_HOSTS, Host, HostNetwork, delete_netns, names_of
 from hosts_processes import (HostsError, command_line, finish, kill_all_inside, looks, pids_inside,
-                             process_state, send, start, start_time, wait_until)
+                             process_state, send, start, wait_until)
 
 LINK = "/run/hvdray-hosts-"  # + prefix: a link to the state directory, for the sweep
 LAUNCHER = "launcher"
@@ -101,6 +102,26 @@ def is_unmade(folder):
     return set(os.listdir(folder)) <= {"state.json.new"}
 
 
+def lock(folder, how):
+    """Returns a descriptor with a lock of the state directory. Its maker holds it exclusively while it lives: sweeps in
+    other PID namespaces see that, where its pid is nobody's or another's. Errors: BlockingIOError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_held(folder):
+    try:
+        os.close(lock(folder, fcntl.LOCK_SH))  # shared: two sweeps don't take each other for the maker
+    except BlockingIOError:
+        return True
+    return False
+
+
 def sweep():
     """Removes hosts whose maker was killed. Returns their prefixes."""
     swept = []
@@ -108,8 +129,7 @@ def sweep():
         with contextlib.suppress(FileNotFoundError):
             folder = os.readlink(link)
             state = load_state(folder)
-            owner = state["owner"] if state else {"pid": 0, "start": 0}
-            if owner is None or start_time(owner["pid"]) == owner["start"]:
+            if state and (state["kept"] or is_held(folder)):
                 continue
             swept.append(link[len(LINK):])
             remove(swept[-1], folder)
@@ -141,6 +161,7 @@ class Hosts:
             raise HostsError("the launcher can't be behind a host")
         self._routed = routed
         self.prefix = ""  # of its namespaces' names, while it is up
+        self._held = None  # the state directory's descriptor, while this process made it and lives
         self._network = None
         self._files = None
 
@@ -188,13 +209,12 @@ class Hosts:
             raise HostsError("hosts need root: network namespaces, mounts, sshd. Without it, take machines of your own "
                              "where `ssh NAME true` works")
         sweep()
-        owner = {"pid": os.getpid(), "start": start_time(os.getpid())}
-        self._claim(owner)
+        self._claim()
         try:
             self._network.make()
             self._files.write()
             self._start_hosts()
-            self._save(None if keep else owner)
+            self._save(kept=keep)
         except BaseException:
             self.down()
             raise
@@ -204,8 +224,11 @@ class Hosts:
         if self.prefix:
             remove(self.prefix, self.state)
             self.prefix = ""
+            if self._held is not None:
+                os.close(self._held)
+                self._held = None
 
-    def _claim(self, owner):
+    def _claim(self):
         base = self.state or pathlib.Path(tempfile.gettempdir()).resolve()
         hider = next((top for top in HIDDEN if base.is_relative_to(top)), None)
         if hider:
@@ -223,11 +246,12 @@ class Hosts:
             raise HostsError(f"{self.state} is not empty{hint}")
         self.state.chmod(0o755)
         self._bind(prefix)
-        self._save(owner)  # before the link, because sweeps follow it
+        self._held = lock(self.state, fcntl.LOCK_EX)
+        self._save(kept=False)  # before the link, because sweeps follow it
         os.symlink(self.state, LINK + prefix)
 
-    def _save(self, owner):
-        text = json.dumps({"prefix": self.prefix, "owner": owner, "routed": self._routed,
+    def _save(self, kept):
+        text = json.dumps({"prefix": self.prefix, "kept": kept, "routed": self._routed,
                            "hosts": [dataclasses.asdict(host) for host in self._all()]}, indent=1)
         temporary = self.state / "state.json.new"
         temporary.write_text(text)

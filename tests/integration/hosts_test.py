@@ -350,6 +350,19 @@ def test_a_maker_killed_half_way_leaves_nothing_that_a_sweep_misses(tmp_path, af
     assert traces(state, f"hvt{maker.pid}x") == []
 
 
+def test_a_sweep_spares_the_hosts_of_another_pid_namespace(tmp_path):
+    """Where two test runs have PID namespaces of their own, neither sees the other's makers."""
+    state = tmp_path / "state"
+    live, prefix = make_and_wait(state)
+    subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c",
+                    f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); import make_hosts; make_hosts.sweep()"],
+                   check=True)
+    assert len(glob.glob(f"/run/netns/{prefix}-*")) == 4
+    kill(live)
+    assert prefix in sweep()
+    assert traces(state, prefix) == []
+
+
 def test_hosts_made_by_command_stay_until_they_are_taken_down(tmp_path):
     state = tmp_path / "state"
     subprocess.run([MAKE_HOSTS, "up", "--count", "2", "--state", state, "--behind", "h2=h1",
