@@ -9,7 +9,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What older ones say of the other modules is that their syntax is wrong. A host may have one.
 if sys.version_info < (3, 9):

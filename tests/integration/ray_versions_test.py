@@ -2,6 +2,8 @@
 """The last release and today's hvdray on a real Ray cluster. A job brings its driver and agents along, so what meets there is a
 client of one version and a job of the other (docs/compatibility.md)."""
 
+import subprocess
+
 import pytest
 from conftest import Hvdray, checked
 from hosts_processes import wait_until
@@ -54,4 +56,5 @@ def test_a_driver_of_another_version_is_one_line(clients, mixed, ray_cluster):
     tool = at(ray_cluster, mixed)
     result = tool.go("--ray-address", ray_cluster.url, "-np", 1, "--", "true")
     assert result.code == 125 and result.text == "", result
-    assert "its driver" in result.errors and "'hvdray 0.1.0' reads" in result.errors and "HVD-E0218" in result.errors, result.errors
+    driver = subprocess.run([mixed / "hvdray-agent", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    assert "its driver" in result.errors and f"'{driver}' reads" in result.errors and "HVD-E0218" in result.errors, result.errors

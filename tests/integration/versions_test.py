@@ -72,6 +72,16 @@ def test_a_job_with_channels_names_an_agent_that_has_none(with_old_agent):
     assert len(lines) == 1 and "HVD-E0206" in lines[0], result.errors
 
 
+def test_check_tells_an_agent_of_the_last_release_from_todays(with_old_agent, release):
+    version = (ROOT / "tools/last_release.txt").read_text().split()[0]
+    result = with_old_agent.run("check", "--json", "-np", 1)
+    page = json.loads(result.text)
+    (host,) = page["hosts"]
+    assert host["agent"] == of(release / "hvdray-agent", "--version").strip() == f"hvdray {version}", result
+    (finding,) = [found for found in page["findings"] if found["kind"] == "build"]
+    assert finding["message"].startswith(f"host localhost: its agent is hvdray {version}, this is {page['build'].split(' (')[0]}"), finding
+
+
 def test_preload_with_an_older_agent_starts_as_usual(with_old_agent):
     result = with_old_agent.go("-np", 1, "--preload", "json", "--", "python3", "-c", "print('started')")
     assert (result.code, result.text) == (0, "[0]<stdout>:started\n"), result.errors
@@ -113,7 +123,7 @@ def newer_changes():
     return (ROOT / "CHANGELOG.md").read_text().partition(f"\n## [{version}]")[0]
 
 
-def test_an_option_that_is_gone_is_in_the_changelog(old, hvdray):
+def test_an_option_that_is_gone_is_in_the_changelog_and_its_error_says_what_to_use(old, hvdray):
     commands = re.findall(r"^  ([a-z]+)  ", of(old.binary, "--help"), re.M)
     assert {"run", "check", "replay", "follow", "status", "slots", "jobs", "rendezvous"} <= set(commands), commands
     tried, gone = 0, []
@@ -125,6 +135,7 @@ def test_an_option_that_is_gone_is_in_the_changelog(old, hvdray):
             tried += 1
             if f"unknown option '{option}" in result.stderr:
                 gone.append((command, option))
+                assert re.search(r"\n  hint: .*(HVDRAY_|hvdray stop)", result.stderr), result
     assert tried > 150
     left_out = [(command, option) for command, option in gone if not re.search(rf"{option}(?![\w-])", newer_changes())]
     assert not left_out, left_out
