@@ -32,6 +32,8 @@ def run(options):
         return made.returncode
     python = pathlib.Path(made.stdout.strip()) / "bin/python"
     chosen = [named[name] for name in options.page or map(str, pages)]
+    if pages.get(2) in chosen and not any(pathlib.Path(options.bin_dir, "../packages").glob("hvdray-*.whl")):
+        sys.exit("course.py: chapter 2 installs a wheel: ctest --test-dir build/release -R ^wheel_ makes it")
     # In its place: a signal is pytest's, which first ends all that the chapters have started.
     os.execve(python, [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "course_plugin", f"--bin-dir={options.bin_dir}",
                        *(["--update"] if options.update else []), *chosen],

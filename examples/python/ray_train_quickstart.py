@@ -2,7 +2,7 @@
 """The quickstart of Ray Train's documentation for Horovod, on a Ray of today: what differs from it is the import of
 HorovodTrainer, and the checkpoint, which is a directory now.
 
-    pip install 'ray[train]' horovod torch hvdray && python examples/python/ray_train_quickstart.py
+    pip install 'ray[train]' horovod torch ./hvdray-*.whl && python examples/python/ray_train_quickstart.py
 """
 
 import os

@@ -2,7 +2,7 @@
 """The search of Horovod's documentation, each of whose trials is a Horovod job of two workers, on a Ray of today: what differs is
 the import of DistributedTrainableCreator, and that the search has to say which metric is best.
 
-    pip install 'ray[tune]' horovod torch hvdray && python examples/python/ray_tune_search.py
+    pip install 'ray[tune]' horovod torch ./hvdray-*.whl && python examples/python/ray_tune_search.py
 """
 
 import horovod.torch as hvd

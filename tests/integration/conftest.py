@@ -57,6 +57,7 @@ def pytest_addoption(parser):
     parser.addoption("--jax-venv", default="")
     parser.addoption("--new-torch-venv", default="")
     parser.addoption("--other-pythons", default="", help="interpreters, separated by commas")
+    parser.addoption("--packages", default=str(ROOT / "build/release/packages"), help="the folder of ctest's fixture `wheel`")
     parser.addoption("--ray-state", default="", help="of tests/integration/shared_ray.py")
 
 

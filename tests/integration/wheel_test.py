@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import pwd
 import re
 import shutil
@@ -66,8 +67,9 @@ def output_of(*command, **more):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    return output_of(sys.executable, ROOT / "tools/build_wheel.py", tmp_path_factory.mktemp("wheel")).strip()
+def wheel(request):
+    (path,) = pathlib.Path(request.config.getoption("--packages")).glob(f"hvdray-{VERSION}-*.whl")
+    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,9 @@ def installed(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("environment")
     output_of(sys.executable, "-m", "venv", folder)
     packages = folder / "packages"
-    output_of(folder / "bin/pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--dest", packages, "cloudpickle>=2.2")
+    packages.mkdir()
+    for path in pathlib.Path(wheel).parent.glob("cloudpickle-*.whl"):
+        shutil.copy(path, packages)
     output_of("unshare", "-n", folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--find-links", packages, wheel)
     return folder
 

@@ -43,6 +43,7 @@ class ChapterShell:
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="hvdray-course-", dir="/var/tmp"))  # /tmp is the chapter's
         self.home = self.base / "a learner"
         self.tree = self.home / "hvdray"
+        self.packages = pathlib.Path(bin_dir).resolve().parent / "packages"  # of ctest's fixture `wheel`
         self.code = 0  # of the last command
         self._make_folders()
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -79,10 +80,14 @@ class ChapterShell:
             else:
                 shutil.copy2(ROOT / name, self.tree / name)
         (self.tree / "build/release").mkdir(parents=True)
+        for path in self.packages.glob("hvdray-*.whl"):
+            (self.tree / path.name).symlink_to(pathlib.Path("build/release/packages", path.name))
 
     def _environment(self):
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        return {"PATH": PATH, "HOME": str(self.home), "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash", "TERM": "dumb",
+        # pip gets what the wheel needs from the folder that has it, so that no chapter needs an index.
+        pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (self.tree / "build/release/packages").as_uri()}
+        return {**pip, "PATH": PATH, "HOME": str(self.home), "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash", "TERM": "dumb",
                 "LANG": "C.UTF-8", "XDG_CACHE_HOME": cache}
 
     def folder(self):

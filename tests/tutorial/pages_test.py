@@ -52,6 +52,12 @@ def test_chapter(number):
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_page_installs_what_no_index_has():
+    wrong = [f"{path.name}: {line}" for path in [*reference_pages(), *ROOT.glob("docs/tutorial/**/*.md"), *ROOT.glob("examples/**/*.py")]
+             for line in path.read_text(encoding="utf-8").splitlines() if re.search(r"pip install (?:[^`&;]* )?['\"]?hvdray(?![-\w/])", line)]
+    assert not wrong, wrong
+
+
 def test_the_course_takes_at_most_6000_words():
     assert sum(Page(path).words for path in chapter_pages("en").values()) <= 6000
 
