@@ -75,15 +75,15 @@ def changelog_problems(version, text):
 
 
 def packages(version, folder):
-    """Wheel, tarball, and the list beside it."""
-    for pattern in ("py3-none-*.whl", "linux-*.tar.gz", "linux-*.cdx.json"):
-        found = sorted(pathlib.Path(folder).glob(f"hvdray-{version}-{pattern}"))
+    """Wheel, tarball, the list beside it, and Debian's packages."""
+    for pattern in ("hvdray-{}-py3-none-*.whl", "hvdray-{}-linux-*.tar.gz", "hvdray-{}-linux-*.cdx.json", "hvdray_{}_*.deb", "python3-hvdray_{}_all.deb"):
+        found = sorted(pathlib.Path(folder).glob(pattern.format(version)))
         if len(found) != 1:
-            sys.exit(f"tools/release.py: {folder} has {len(found)} files hvdray-{version}-{pattern}, not 1")
+            sys.exit(f"tools/release.py: {folder} has {len(found)} files {pattern.format(version)}, not 1")
         yield found[0]
 
 
-def package_problems(wheel, tarball, beside):
+def package_problems(wheel, tarball, beside, *_debs):
     with zipfile.ZipFile(wheel) as archive:
         texts = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith((".cdx.json", "/THIRD-PARTY-NOTICES"))}
     yield from content_problems(wheel.name, texts)
@@ -118,7 +118,7 @@ def fill(version, folder=None):
         for tool in ("build_wheel.py", "build_tarball.py", "build_deb.py"):
             subprocess.run([sys.executable, ROOT / "tools" / tool, made], check=True, stdout=sys.stderr)
     else:
-        for file in [*packages(version, folder), *pathlib.Path(folder).glob(f"*hvdray_{version}_*.deb")]:  # it may be dist/
+        for file in packages(version, folder):  # it may be dist/
             shutil.copyfile(file, made / file.name)
     refuse_if(package_problems(*packages(version, made)))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made.iterdir())]

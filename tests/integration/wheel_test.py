@@ -405,6 +405,8 @@ def packages(wheel, tarball, tmp_path):
     folder.mkdir()
     for file in (wheel, tarball, tarball.replace(".tar.gz", ".cdx.json")):
         shutil.copy(file, folder)
+    for name in (f"hvdray_{VERSION}_amd64.deb", f"python3-hvdray_{VERSION}_all.deb"):  # deb_test.py looks into them
+        (folder / name).write_text(name)
     return folder
 
 
@@ -459,10 +461,11 @@ def test_what_lacks_a_licence_a_hash_or_a_list_is_not_released(packages, release
     assert not (release.tree / "dist").exists()
 
 
-def test_what_is_missing_is_not_released(packages, release):
-    next(packages.glob("*.whl")).unlink()
+@pytest.mark.parametrize("missing", [f"hvdray-{VERSION}-py3-none-*.whl", f"hvdray_{VERSION}_*.deb"])
+def test_what_is_missing_is_not_released(packages, release, missing):
+    next(packages.glob(missing)).unlink()
     result = release(VERSION, packages)
-    assert result.returncode == 1 and f"has 0 files hvdray-{VERSION}-py3-none-*.whl" in result.stderr, result
+    assert result.returncode == 1 and f"has 0 files {missing}" in result.stderr, result
 
 
 def test_it_goes_without_a_trace(wheel, installed):
