@@ -116,17 +116,17 @@ class Limit {
 /// The addresses of a name. The name service can't be interrupted: a thread asks it, and shares
 /// this with the caller, who may have gone by the time of the answer.
 struct Lookup {
-  AddressList found;  // null: none
+  Result<AddressList> found = AddressList();
   std::atomic<bool> is_done = false;
   const UniqueFd notice{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable: is_done
 
   /// Returns when the answer is there, or `limit` is over.
   static std::shared_ptr<const Lookup> Find(const std::string& host, uint16_t port, Limit& limit) {
     auto lookup = std::make_shared<Lookup>();
-    lookup->found = ParseHost(host, port).value_or(nullptr);
-    if (lookup->found != nullptr) return lookup;
+    lookup->found = ParseHost(host, port);
+    if (lookup->found.ok()) return lookup;
     std::thread([lookup, host, port] {
-      lookup->found = FindHost(host, port).value_or(nullptr);
+      lookup->found = FindHost(host, port);
       lookup->is_done = true;
       ::eventfd_write(lookup->notice.get(), 1);
     }).detach();
@@ -325,16 +325,21 @@ struct HttpClient::Impl {
     const std::string& host = proxy != nullptr ? proxy->host : options.host;
     const auto lookup = Lookup::Find(host, proxy != nullptr ? proxy->port : options.port, limit);
     if (lookup == nullptr) return NoAnswer();
-    if (lookup->found == nullptr) {
-      return Status(ErrorCode::kUnknownHost, fmt::format("no address for the name {}{}", host,
-                                                         proxy ? ", the proxy's" : ""));
+    if (!lookup->found.ok()) {
+      // A hint: nobody could be asked.
+      const Status& why = lookup->found.status();
+      return Status(
+          ErrorCode::kUnknownHost,
+          fmt::format("no address for the name {}{}{}", host, proxy ? ", the proxy's" : "",
+                      why.hint().empty() ? "" : ": " + why.message()),
+          why.hint());
     }
+    const addrinfo* const first = lookup->found->get();
     int left = 0;
-    for (const addrinfo* each = lookup->found.get(); each != nullptr; each = each->ai_next) ++left;
+    for (const addrinfo* each = first; each != nullptr; each = each->ai_next) ++left;
     UniqueFd fd;
     int fault = 0;  // of the first address: the last ones are those that this host has no route to
-    for (const addrinfo* each = lookup->found.get(); each != nullptr;
-         each = each->ai_next, --left) {
+    for (const addrinfo* each = first; each != nullptr; each = each->ai_next, --left) {
       // An address that swallows everything leaves time for the others.
       const TimePoint now = Clock::now();
       const int error = ConnectTo(*each, fd, limit, now + (limit.deadline() - now) / left);

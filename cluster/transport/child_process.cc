@@ -277,8 +277,10 @@ Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int 
                         ? SpawnApart(ApartAs::kSession, command, in, out, err, helper.pid)
                         : SpawnTied(command, in, out, err, helper.pid);
   if (error != 0) {
-    return Status(ErrorCode::kAgentStartFailed,
-                  fmt::format("{}: {}", command.front(), ::strerror(error)));
+    const std::string& program = command.front();
+    return Status(
+        ErrorCode::kAgentStartFailed, fmt::format("{}: {}", program, ::strerror(error)),
+        error == ENOENT ? fmt::format("hvdray starts {} for this: install it", program) : "");
   }
   helper.pidfd = OpenPidFd(helper.pid);
   if (helper.pidfd.is_valid()) return helper;

@@ -274,6 +274,12 @@ TEST_P(BootstrapShellTest, AnInstalledAgentThatOthersCanReplaceIsNotRun) {
   EXPECT_FALSE(is_run()) << "a directory of somebody else";
 }
 
+TEST(HelperTest, AMissingProgramIsNamedWithWhatToDo) {
+  const auto helper = SpawnHelper({"/nonexistent/ssh"}, 0, 1, 2, ChildEnd::kItself);
+  ExpectFault("ssh is missing", helper.status(), ErrorCode::kAgentStartFailed, "/nonexistent/ssh");
+  ExpectSays(helper.status().hint(), {"/nonexistent/ssh"});
+}
+
 INSTANTIATE_TEST_SUITE_P(Shells, BootstrapShellTest,
                          testing::Values("/bin/sh", "/bin/bash", "/bin/dash"),
                          [](const auto& suite) { return std::string(suite.param).substr(5); });
