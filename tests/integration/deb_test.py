@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian packages: built from git's files without network, checked by lintian, and used on a bare Debian."""
+"""The Debian packages: built from git's files without network, checked by lintian, and used on a bare Debian, by autopkgtest and piuparts too."""
 
 import re
 import shutil
@@ -12,8 +12,8 @@ from python_program import ROOT
 VERSION = re.search(r"project\(hvdray VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
-def output_of(*command):
-    result = subprocess.run(command, capture_output=True, text=True, timeout=1500)
+def output_of(*command, cwd=None):
+    result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=1500)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
@@ -79,6 +79,11 @@ mkdir $HOME && cd $HOME
 quietly apt-get update
 quietly apt-get satisfy -y --no-install-recommends "$1"
 files >/tmp/before
+# For piuparts: this machine, which has what they need, and no sources of packages, so that nothing else changes.
+mkdir /tmp/base
+tar -C / --one-file-system --exclude=./tmp --exclude=./root/hvdray -cf - . | tar -C /tmp/base -xf -
+rm -f /tmp/base/etc/apt/sources.list /tmp/base/etc/apt/sources.list.d/*
+mkdir -m 1777 /tmp/base/tmp
 quietly dpkg -i /given/*.deb
 echo "== digits"
 hvdray run --cluster /usr/share/doc/hvdray/configs/quickstart.yaml
@@ -89,8 +94,12 @@ quietly dpkg --remove hvdray python3-hvdray
 dpkg-query -W -f '${Package} ${db:Status-Status}\n' '*hvdray*' | grep -v ' not-installed$' || true
 quietly dpkg --purge hvdray python3-hvdray
 files | diff /tmp/before - || true
+quietly apt-get install -y --no-install-recommends autopkgtest piuparts
+echo "== piuparts"
+quietly unshare -n piuparts --existing-chroot /tmp/base --hard-link --keep-sources-list --no-eatmydata --no-upgrade-test \
+  --distribution bookworm --bindmount /given --testdebs-repo /given /given/*.deb
+grep -o 'PASS: .*' /tmp/said
 echo "== autopkgtest"
-quietly apt-get install -y --no-install-recommends autopkgtest
 quietly autopkgtest --output-dir /tmp/results /given/*.deb /root/hvdray -- null
 cat /tmp/results/summary
 """
@@ -100,6 +109,7 @@ def test_they_work_and_go_without_a_trace_on_a_bare_machine(packages, hvdray, tm
     """What they need comes by apt. A hvdray of another package is in front of theirs."""
     for path in packages.values():
         shutil.copy(path, tmp_path)
+    (tmp_path / "Packages").write_text(output_of("dpkg-scanpackages", ".", cwd=tmp_path))
     (tmp_path / "env/bin").mkdir(parents=True)
     for program in (hvdray.binary, hvdray.agent):
         shutil.copy(program, tmp_path / "env/bin")
@@ -112,4 +122,5 @@ def test_they_work_and_go_without_a_trace_on_a_bare_machine(packages, hvdray, tm
     named = re.search(r"warning: PATH has another hvdray: (\S+) is hvdray (\S+) .*; this one, (\S+), is hvdray (\S+)", said["check"])
     assert named and named.groups() == ("/usr/bin/hvdray", VERSION, "/given/env/bin/hvdray", VERSION), out
     assert said["left"] == "", out
+    assert said["piuparts"].splitlines() == ["PASS: Installation and purging test.", "PASS: All tests."], out
     assert re.findall(r"(?m)^(\S+) +(\S+)", said["autopkgtest"]) == [("digits", "PASS"), ("check", "PASS"), ("python", "PASS")], out
