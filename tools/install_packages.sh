@@ -16,6 +16,7 @@ declare -A sets=(
     python3-packaging python3-setuptools python3-psutil python3-cffi python3-yaml python3-cloudpickle python3-numpy python3-pytest"
   [bench]="mpich openmpi-bin"
   [site]="python3-sphinx python3-myst-parser furo python3-jieba"
+  [image]="buildah"
   [browser]="chromium chromium-driver python3-selenium"
 )
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills dist/ for a release, and prints the commands that publish it; runs none of them.
 
-Usage: tools/release.py VERSION [FOLDER]     FOLDER: what tools/build_{wheel,tarball,deb}.py made from this commit
-dist/ gets the wheel, the tarball of programs with the list of what is in it, Debian's packages, the sources, and SHA256SUMS. The version
-must be that of the tree, whose changelog has a section for it; nothing may be uncommitted; and each part of others must have a licence and a hash.
+Usage: tools/release.py VERSION [FOLDER]     FOLDER: what tools/build_{wheel,tarball,deb,image}.py made from this commit
+dist/ gets the wheel, the tarball of programs with the list of what is in it, Debian's packages, the image of the programs, the sources, and
+SHA256SUMS. The version must be that of the tree, whose changelog has a section for it; nothing may be uncommitted; and each part of others
+must have a licence and a hash.
 """
 
 import gzip
@@ -32,7 +33,12 @@ def main():
     print(f"git tag --sign {tag} --message 'hvdray {version}' {git('rev-parse', 'HEAD')}",
           f"git push origin {tag}",
           "ssh-keygen -Y sign -n file -f KEY dist/SHA256SUMS",
-          "twine upload dist/*.whl", sep="\n")
+          "twine upload dist/*.whl",
+          *(push_command(f"dist/{image.name}", version) for image in DIST.glob("*.oci.tar")), sep="\n")
+
+
+def push_command(archive, version):
+    return f'buildah push "$(buildah pull --quiet oci-archive:{archive})" docker://REGISTRY/hvdray:{version}'
 
 
 def git(*words):
@@ -115,10 +121,11 @@ def fill(version, folder=None):
     sources = subprocess.run(archive, check=True, capture_output=True).stdout
     (made / f"hvdray-{version}.tar.gz").write_bytes(gzip.compress(sources, mtime=0))
     if folder is None:
-        for tool in ("build_wheel.py", "build_tarball.py", "build_deb.py"):
+        for tool in ("build_wheel.py", "build_tarball.py", "build_deb.py", "build_image.py"):
             subprocess.run([sys.executable, ROOT / "tools" / tool, made], check=True, stdout=sys.stderr)
     else:
-        for file in packages(version, folder):  # it may be dist/
+        images = pathlib.Path(folder).glob(f"hvdray-{version}-linux-*.oci.tar")
+        for file in [*packages(version, folder), *images]:  # it may be dist/
             shutil.copyfile(file, made / file.name)
     refuse_if(package_problems(*packages(version, made)))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made.iterdir())]

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The site in a real browser that can reach nothing but this machine: what it loads, its searches, the keyboard, a phone."""
 
-import contextlib
-import ctypes
 import functools
 import http.server
 import json
-import os
 import pathlib
 import subprocess
 import threading
 import urllib.parse
 
 import pytest
+from own_network import network_of_its_own
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
@@ -20,24 +18,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CLONE_NEWNET = 0x40000000
 FIRST_PAGE_BYTES = 400 * 1000
 PHONE_WIDTH = 360
 WAIT_S = 60
-
-
-@contextlib.contextmanager
-def network_of_its_own():
-    """This thread, and what it starts, in a network that has `lo` only."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    assert libc.unshare(CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
-    try:
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        yield
-    finally:
-        assert libc.setns(before, CLONE_NEWNET) == 0
-        os.close(before)
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -411,10 +411,13 @@ def packages(wheel, tarball, tmp_path):
 
 
 def test_a_release_has_sums_and_says_how_to_publish_it(packages, release):
+    image = f"hvdray-{VERSION}-linux-x86_64.oci.tar"
+    (packages / image).write_text("an image")
     result = release(VERSION, packages)
     assert result.returncode == 0, result
     assert [line.split()[:2] for line in result.stdout.splitlines()] == [
-        ["git", "tag"], ["git", "push"], ["ssh-keygen", "-Y"], ["twine", "upload"]]
+        ["git", "tag"], ["git", "push"], ["ssh-keygen", "-Y"], ["twine", "upload"], ["buildah", "push"]]
+    assert result.stdout.endswith(f'pull --quiet oci-archive:dist/{image})" docker://REGISTRY/hvdray:{VERSION}\n'), result
     dist = release.tree / "dist"
     sums = output_of("sha256sum", "-c", "SHA256SUMS", cwd=dist).splitlines()
     assert sums == [f"{name}: OK" for name in sorted([*os.listdir(packages), f"hvdray-{VERSION}.tar.gz"])]
