@@ -17,7 +17,7 @@ glibc=2.31-13+deb11u11
 horovod=0.28.1 horovod_sha256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
 
 cache=$(cache_folder)
-folder=$cache/static-3-httplib-$httplib-zip-$zip-gloo-$horovod-glibc-$glibc log=$cache/static.log
+folder=$cache/static-4-httplib-$httplib-zip-$zip-gloo-$horovod-glibc-$glibc log=$cache/static.log
 
 part() {  # part COPYRIGHT NAME VERSION URL PATTERN...     the files of the prefix that it has
   mkdir -p "$folder/parts/$2"
@@ -26,11 +26,12 @@ part() {  # part COPYRIGHT NAME VERSION URL PATTERN...     the files of the pref
   printf '%s\n' "$@" >"$folder/parts/$1/of"
 }
 
-build() {  # build SOURCES TARGET OPTION...     an archive
+# build SOURCES TARGET OPTION...     an archive, without the name of the folder, which has the user's, in Gloo's messages
+build() {
   local sources=$1 target=$2
   shift 2
   cmake -S "$sources" -B "built-$sources" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_LIBDIR=lib \
-    -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF "$@"
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DCMAKE_{C,CXX}_FLAGS="-ffile-prefix-map=$PWD=." "$@"
   cmake --build "built-$sources" --target "$target" -j "$(nproc)"
 }
 
