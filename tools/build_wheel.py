@@ -13,6 +13,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -26,6 +27,7 @@ BUILD = ROOT / "build/wheel"
 PROGRAMS = ("hvdray", "hvdray-agent", "hvdray-bench", "hvdray-digits")
 LIBRARY = "libhvdray.so.0"
 LINKED = [f"bin/{name}" for name in PROGRAMS]
+SHARED = "collective/libhvdray.so.0.0.0"
 MAX_BYTES = 14 << 20
 # What each Linux with glibc has, by PEP 600; and the oldest glibc that has tags by version.
 GLIBC = r"(lib(c|m|rt|dl|pthread|gcc_s)|ld-linux[-\w]*)\.so\.\d"
@@ -48,8 +50,9 @@ def main():
 
 def build(scratch):
     subprocess.run([sys.executable, "-m", "venv", scratch / "venv"], check=True, stdout=sys.stderr)
-    # The compiler's name is part of the key of ccache: the other builds call it c++.
-    environment = {"CXX": "c++", **os.environ}
+    # The compiler's name is part of the key of ccache: the other builds call it c++. The system's cmake is named, because
+    # scikit-build-core takes one from PyPI where that has not answered within 5 s; in CI it waits for 20.
+    environment = {"CXX": "c++", **os.environ, "CI": "true", "CMAKE_EXECUTABLE": shutil.which("cmake") or "cmake"}
     subprocess.run(
         [scratch / "venv/bin/pip", "wheel", "--disable-pip-version-check", "--quiet", "--no-deps", "--wheel-dir", scratch,
          "--config-settings", f"build-dir={BUILD}", "--config-settings", "cmake.define.HVDRAY_STATIC=ON", ROOT],
@@ -81,7 +84,7 @@ def complete(wheel, tags, folder):
     name, version = wheel.name.split("-")[:2]
     target = folder / f"{name}-{version}-py3-none-{'.'.join(tags)}.whl"
     info = f"{name}-{version}.dist-info"
-    found = sbom.parts(sbom.files_of_others(BUILD, *LINKED, "collective/libhvdray.so.0.0.0"))
+    found = sbom.parts(sbom.files_of_others(BUILD, *LINKED, SHARED))
     added = {f"{info}/sboms/hvdray.cdx.json": sbom.bill(version, f"pkg:pypi/hvdray@{version}", found).encode(),
              f"{info}/licenses/{sbom.NOTICES}": sbom.notices(found).encode()}
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:

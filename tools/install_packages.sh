@@ -11,7 +11,8 @@ declare -A sets=(
   [test]="libgtest-dev debootstrap python3 python3-pytest iproute2 nftables openssh-server openssh-client strace procps rsync screen tmux python3-ipykernel
     clang clang-tidy clang-format lld libclang-rt-14-dev binutils file mypy patchelf shellcheck
     zsh fish mandoc busybox-static dpkg-dev libcli11-dev musl-tools
-    debhelper dh-python lintian"
+    debhelper dh-python lintian
+    faketime locales diffoscope-minimal"
   [horovod]="make python3-torch libtorch-dev pybind11-dev python3-venv python3-dev python3-wheel
     python3-packaging python3-setuptools python3-psutil python3-cffi python3-yaml python3-cloudpickle python3-numpy python3-pytest"
   [bench]="mpich openmpi-bin"

@@ -4,8 +4,8 @@
 
 Usage: tools/release.py VERSION [FOLDER]     FOLDER: what tools/build_{wheel,tarball,deb,image}.py made from this commit
 dist/ gets the wheel, the tarball of programs with the list of what is in it, Debian's packages, the image of the programs, the sources, and
-SHA256SUMS. The version must be that of the tree, whose changelog has a section for it; nothing may be uncommitted; and each part of others
-must have a licence and a hash.
+SHA256SUMS. The version must be that of the tree, whose changelog has a section for it; nothing may be uncommitted; each part of others
+must have a licence and a hash; and tools/reproduce.py --all, which compiles everything again, must find the same bytes.
 """
 
 import gzip
@@ -128,6 +128,8 @@ def fill(version, folder=None):
         for file in [*packages(version, folder), *images]:  # it may be dist/
             shutil.copyfile(file, made / file.name)
     refuse_if(package_problems(*packages(version, made)))
+    if subprocess.run([sys.executable, ROOT / "tools/reproduce.py", "--all", made], check=False, stdout=sys.stderr).returncode != 0:
+        refuse_if(["somebody else would not build the same"])
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made.iterdir())]
     (made / "SHA256SUMS").write_text("".join(sums))
     shutil.rmtree(DIST, ignore_errors=True)

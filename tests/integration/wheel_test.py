@@ -145,6 +145,13 @@ def test_its_programs_need_nothing_and_its_library_only_glibc(installed):
     assert "hvdray_async_init" in defined and {name[:7] for name in defined} == {"hvdray_"}
 
 
+def test_no_program_names_the_folders_that_it_was_built_in(installed):
+    """Not in messages of ours or of Gloo: a user's name is in them, and so the bytes would be another's."""
+    folders = [os.fsencode(ROOT), output_of(ROOT / "tools/static_libraries.sh").strip().encode()]
+    files = [*(installed / "bin" / name for name in PROGRAMS), installed / "lib/hvdray/libhvdray.so.0"]
+    assert [file for file in files for folder in folders if folder in file.read_bytes()] == []
+
+
 def test_its_library_is_found_and_runs(installed):
     assert output_of("unshare", "-n", installed / "bin/python", "-c", LIBRARY, env={"PATH": "/usr/bin:/bin"}) == "0\n"
 
@@ -354,6 +361,14 @@ def test_it_installs_and_runs_on_debian_11(wheel, tarball, installed, tmp_path):
     assert len(re.findall(r"test accuracy 9\d\.\d % of \d+ images, 4 workers", out)) == 2, out
 
 
+# For tools/reproduce.py, which this tree's packages are given to once, below.
+REPRODUCE = """\
+import pathlib, sys
+print("reproduce", *sys.argv[1:], file=sys.stderr)
+sys.exit(pathlib.Path(__file__).with_name("differs").exists())
+"""
+
+
 @pytest.fixture
 def release(tmp_path):
     """Runs tools/release.py in a repository that has what it reads."""
@@ -362,6 +377,7 @@ def release(tmp_path):
         (tree / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     (tree / "CHANGELOG.md").write_text(f"# Changelog\n\n## [Unreleased]\n\n## [{VERSION}] - 2026-11-23\n\n- The first.\n")
+    (tree / "tools/reproduce.py").write_text(REPRODUCE)
     output_of("git", "init", "-q", tree)
 
     def run(version=VERSION, *folder, commit=True):
@@ -414,7 +430,7 @@ def test_a_release_has_sums_and_says_how_to_publish_it(packages, release):
     image = f"hvdray-{VERSION}-linux-x86_64.oci.tar"
     (packages / image).write_text("an image")
     result = release(VERSION, packages)
-    assert result.returncode == 0, result
+    assert result.returncode == 0 and result.stderr == f"reproduce --all {release.tree}/dist.new\n", result
     assert [line.split()[:2] for line in result.stdout.splitlines()] == [
         ["git", "tag"], ["git", "push"], ["ssh-keygen", "-Y"], ["twine", "upload"], ["buildah", "push"]]
     assert result.stdout.endswith(f'pull --quiet oci-archive:dist/{image})" docker://REGISTRY/hvdray:{VERSION}\n'), result
@@ -435,6 +451,21 @@ def test_a_release_has_sums_and_says_how_to_publish_it(packages, release):
     output_of("git", "-C", other, "config", "tar.umask", "0077")
     output_of(sys.executable, other / "tools/release.py", VERSION, packages, umask=0o077, env={**os.environ, "TZ": "Asia/Tokyo"})
     assert {path.name: path.read_bytes() for path in (other / "dist").iterdir()} == before
+
+
+def test_what_somebody_else_builds_differently_is_not_released(packages, release):
+    (release.tree / "tools/differs").touch()
+    result = release(VERSION, packages)
+    assert result.returncode == 1 and result.stderr.endswith("tools/release.py: somebody else would not build the same\n"), result
+    assert result.stdout == "" and not (release.tree / "dist").exists()
+
+
+@pytest.mark.rest  # over a minute of a processor: a second build, and a tenth of the objects without the cache
+def test_somebody_else_builds_the_same_bytes(packages):
+    said = output_of(sys.executable, ROOT / "tools/reproduce.py", packages)
+    found = re.fullmatch(r"(\d+) objects, of which (\d+) were compiled again without a cache, 5 programs and libraries, and 3 packages and lists "
+                         r"are the same\n", said)
+    assert found and int(found[1]) // 10 <= int(found[2]) <= int(found[1]) // 10 + 1, said
 
 
 def test_its_sums_are_signed_as_it_says_and_verified_as_security_md_says(packages, release, tmp_path):
