@@ -252,6 +252,10 @@ def page_faults(page, is_english=True):
     for block in page.blocks:
         if block.kind == "fault":
             yield f"{page.place(block.line)}: {block.text}"
+    for section in page.sections:
+        for block in section.blocks:
+            if block.kind == "file" and not any(f"`{block.name}`" in line for line in page.lines[section.line:block.line - 1]):
+                yield f"{page.place(block.line)}: the text above does not name `{block.name}`: readers do not see comments"
     if is_english and page.words > MOST_WORDS:
         yield f"{page.place(1)}: {page.words} words; a chapter has at most {MOST_WORDS}"
     kinds = [block.kind for block in page.sections[-1].blocks]

@@ -120,6 +120,10 @@ def test_what_a_page_must_have():
     assert list(page_faults(page("p.md", "# One\n\n```py\n```\n" + EXERCISE))) == [
         "p.md:3: a fence that the runner does not know: ```py"]
     assert list(page_faults(page("p.md", "# One\n" + "word " * MOST_WORDS + EXERCISE)))[0].startswith("p.md:1: 60")
+    named = "# One\nThis is `a.py`:\n\n<!-- file: a.py -->\n```python\n```\n" + EXERCISE
+    assert not list(page_faults(page("p.md", named)))
+    assert list(page_faults(page("p.md", named.replace("`a.py`", "`b.py`")))) == [
+        "p.md:5: the text above does not name `a.py`: readers do not see comments"]
     for without in ("<details>", "<!-- expected -->\n```text\na\n```", "```console\n$ echo a\na\n```"):
         assert list(page_faults(page("p.md", "# One\n" + EXERCISE.replace(without, "")))) == [
             "p.md:2: expected an exercise last: an expected block, and a solution in <details>"]
