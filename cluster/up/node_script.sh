@@ -47,7 +47,8 @@ lock() {
   flock -w 10 9 || fail "another hvdray is already running on this node ($dir/${1:-lock})"
 }
 
-began_at() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+# Nothing of a process that has ended, even if its parent has not collected it.
+began_at() { sed 's/.*) //; /^[ZX]/d' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 
 # $who: the up that is at work here, unless it is ours. It is known by its agent, which has started
 # this call.

@@ -35,6 +35,15 @@ std::string ReadAll(const fs::path& path) {
   return text.str();
 }
 
+/// When the process started, as /proc has it.
+std::string BeganAt(pid_t pid) {
+  const std::string stat = ReadAll(fmt::format("/proc/{}/stat", pid));
+  std::stringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string began;
+  for (int i = 0; i < 20; ++i) fields >> began;
+  return began;
+}
+
 class NodeScriptTest : public ::testing::Test {
  protected:
   NodeScriptTest() {
@@ -301,10 +310,7 @@ TEST_F(NodeScriptTest, OneUpAtATimeClaimsTheNode) {
   EXPECT_EQ(claim().at_work, "");
   EXPECT_EQ(claim().at_work, "") << "the first one has ended";
   // Another one's agent that lives: this process.
-  std::string stat = ReadAll("/proc/self/stat");
-  std::stringstream fields(stat.substr(stat.rfind(')') + 2));
-  std::string began;
-  for (int i = 0; i < 20; ++i) fields >> began;
+  const std::string began = BeganAt(::getpid());
   std::ofstream(Folder() / "10.0.0.1/at-work")
       << fmt::format("{} {} bob@b, pid 9\n", ::getpid(), began);
   EXPECT_EQ(claim().at_work, "bob@b, pid 9");
@@ -314,6 +320,18 @@ TEST_F(NodeScriptTest, OneUpAtATimeClaimsTheNode) {
   std::ofstream(Folder() / "10.0.0.1/at-work")
       << fmt::format("{} {}1 bob@b, pid 9\n", ::getpid(), began);
   EXPECT_EQ(claim().at_work, "");
+}
+
+TEST_F(NodeScriptTest, AnUpThatIsAZombieClaimsNothing) {
+  const pid_t zombie = ::fork();
+  if (zombie == 0) ::_exit(0);
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, zombie, &info, WEXITED | WNOWAIT), 0);
+  fs::create_directories(Folder() / "10.0.0.1");
+  std::ofstream(Folder() / "10.0.0.1/at-work")
+      << fmt::format("{} {} bob@b, pid 9\n", zombie, BeganAt(zombie));
+  EXPECT_EQ(ParseSurvey(Call("survey", {"claim", "ann@a, pid 7"}).output).at_work, "");
+  EXPECT_EQ(::waitpid(zombie, nullptr, 0), zombie);
 }
 
 TEST_F(NodeScriptTest, EndTakesTheLeaseBack) {
