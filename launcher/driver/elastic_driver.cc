@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/driver/cause.h"
+#include "launcher/job/hostfile.h"
 #include "launcher/job/value_text.h"
 
 namespace hvdray {
@@ -15,6 +16,7 @@ namespace {
 // Most of a leaving host's notice is for leaving with the next generation, which loses no step.
 constexpr int kLeavesPerGrace = 6;
 constexpr size_t kMostDiscoveryFailures = 10;
+constexpr Duration kSilentWait = std::chrono::seconds(5);
 constexpr std::string_view kWhileConnecting = " while the gang was connecting";
 
 // Lines that print it begin with the host already.
@@ -43,6 +45,7 @@ ElasticDriver::ElasticDriver(const ElasticPolicy& policy, uint64_t jitter_seed, 
       resets_(policy.reset_limit) {
   generation_ = started_generation_ = policy.last_generation;
   state_deadline_ = now + policy.elastic_timeout;
+  say_wait_at_ = now + kSilentWait;
 }
 
 std::optional<TimePoint> ElasticDriver::NextDeadline() const {
@@ -55,6 +58,7 @@ std::optional<TimePoint> ElasticDriver::NextDeadline() const {
   add(registry_.NextExpiry());
   if (const auto limit = registry_.NextConnectLimit()) add(limit->first);
   add(settle_deadline_);
+  if (state() == ElasticState::kGathering) add(say_wait_at_);
   add(NextRunning());
   add(round_.barrier().limit());
   add(round_.blame().moment_by());
@@ -170,6 +174,7 @@ void ElasticDriver::ExpireOthers() {
            {ErrorCode::kDeadlineExceeded,
             fmt::format("its agent did not start within {}", ShowDuration(policy_.start_timeout))});
   }
+  if (say_wait_at_ && now_ >= *say_wait_at_) SayWait();
   ExpireProcesses();
   ClearLeavingHosts();
   ExpireRunning();
@@ -257,6 +262,31 @@ bool ElasticDriver::HasEnough(int needed) {
     EndBy(NoSlotsCause(needed, found, policy_.elastic_timeout, false,
                        generation_ == policy_.last_generation, last_loss_));
   return false;
+}
+
+// What the first generation lacks. Sooner it would be noise: most hosts connect within this time.
+void ElasticDriver::SayWait() {
+  say_wait_at_.reset();
+  if (state() != ElasticState::kGathering || ending_.cause.kind != CauseKind::kNone) return;
+  target_.MarkChanged();  // may be out of date, see On(HostReady)
+  Retarget();
+  const int ready = target_.size();
+  if (ready >= policy_.np) return;
+  std::vector<std::string> connecting;
+  for (const int host : registry_.order()) {
+    if (registry_.host(host).agent == HostRegistry::Agent::kConnecting) {
+      connecting.push_back(registry_.name(host));
+    }
+  }
+  const int missing = policy_.np - target_.potential();
+  std::string what = has_discovered_ ? fmt::format("{} more", missing) : "the first list of hosts";
+  if (!connecting.empty()) {
+    what = fmt::format("host{} {} to be ready{}", connecting.size() == 1 ? "" : "s",
+                       CompressHostList(connecting),
+                       missing > 0 ? fmt::format(", and for {} more slots", missing) : "");
+  }
+  Say(fmt::format("{} of {} slots available after {}; waiting up to {} for {}", ready, policy_.np,
+                  ShowDuration(now_ - begun_), ShowDuration(*state_deadline_ - now_), what));
 }
 
 void ElasticDriver::EnterShort() {

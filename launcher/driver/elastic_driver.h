@@ -135,13 +135,15 @@ class ElasticDriver : public JobDriver<ElasticState, ElasticEffect> {
   void ClearLeavingHosts();
   void LoseHost(int host, const Status& why);
   void GiveUp(int host, const Status& why);
+  void SayWait();
   bool HasWorkers() const override { return !in_use_.empty(); }
   void Finish();
 
   // Set when enough hosts are ready while others connect.
   std::optional<TimePoint> settle_deadline_;
-  std::map<int, TimePoint> clear_at_;  // Leaving hosts: deadline of their workers.
-  std::string last_loss_;              // A host with members, and why; empty: none.
+  std::map<int, TimePoint> clear_at_;     // Leaving hosts: deadline of their workers.
+  std::string last_loss_;                 // A host with members, and why; empty: none.
+  std::optional<TimePoint> say_wait_at_;  // If the job has not begun by then.
   bool has_discovered_ = false;
   bool is_source_final_ = false;
   std::set<std::string> discovery_failures_;  // Told since the last list.

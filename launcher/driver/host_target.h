@@ -32,6 +32,8 @@ class HostTarget {
   /// The largest gang possible at the last Renew().
   const HostPlan& plan() const { return plan_; }
   int size() const { return SizeOf(plan_); }
+  /// Its size if the agents of all connecting hosts were ready.
+  int potential() const { return potential_; }
   /// A host of the present plan with members will leave soon.
   bool is_urgent() const { return is_urgent_; }
   /// There are enough slots, or listed hosts may still bring them.
@@ -41,7 +43,7 @@ class HostTarget {
   static std::vector<int> Release(HostRegistry& hosts, const WorkerRoster& roster);
 
   HostPlan plan_;
-  int potential_ = 0;  // size of the plan if all agents were ready
+  int potential_ = 0;
   bool is_urgent_ = false;
   bool is_changed_ = true;
 };

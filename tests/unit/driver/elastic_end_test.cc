@@ -98,6 +98,43 @@ TEST(ElasticEndTest, TooFewSlotsForTooLongEndTheJob) {
   EXPECT_EQ(job.verdict().error.code(), ErrorCode::kNoCapacity);
 }
 
+TEST(ElasticWaitTest, AJobThatWaitsForItsFirstSlotsSaysItOnce) {
+  ElasticJob job(Workers(16, 8), {{"a", 4}});
+  job.Advance(milliseconds(4900));
+  EXPECT_TRUE(job.said().empty()) << "most jobs have their slots by then";
+  job.Advance(milliseconds(100));
+  job.ExpectSaid({"4 of 16", "5 s", "595 s", "12"});
+  job.Advance(seconds(300));
+  job.Find({{"a", 4}, {"b", 4}});
+  EXPECT_EQ(job.said().size(), 1u);
+}
+
+TEST(ElasticWaitTest, AJobThatWaitsNamesTheHostsThatConnect) {
+  ElasticJob job(Workers(8, 8));
+  for (const char* host : {"b", "c"}) job.machine(host).connect_later = seconds(20);
+  job.Find({{"a", 4}, {"b", 2}, {"c", 2}});
+  job.Advance(seconds(5));
+  job.ExpectSaid({"4 of 8", "hosts b,c"});
+  EXPECT_EQ(job.said().size(), 1u);
+  ElasticJob short_one(Workers(8, 8));
+  short_one.machine("b").connect_later = seconds(20);
+  short_one.Find({{"a", 4}, {"b", 2}});
+  short_one.Advance(seconds(5));
+  short_one.ExpectSaid({"4 of 8", "host b", "2 more"});
+}
+
+TEST(ElasticWaitTest, AJobThatWaitsForItsFirstListSaysSo) {
+  ElasticJob job(Workers(8, 8));
+  job.Advance(seconds(5));
+  job.ExpectSaid({"0 of 8", "list"});
+}
+
+TEST(ElasticWaitTest, AJobThatHasItsSlotsSaysNothing) {
+  ElasticJob job(Workers(4, 2), {{"a", 4}});
+  job.Advance(seconds(60));
+  EXPECT_TRUE(job.said().empty());
+}
+
 TEST(ElasticEndTest, AFixedListThatCannotBringTheSlotsIsNotWaitedFor) {
   ElasticJob job(Workers(2, 2));
   job.Find({{"a", 1}, {"b", 1}}, true);
