@@ -24,10 +24,9 @@ constexpr std::array<std::string_view, 2> kActions = {"config", "migrate"};
 Status CheckAction(const CommandRequest& request) {
   const std::string& action = request.arguments.front();
   if (std::ranges::find(kActions, action) == kActions.end()) {
-    const std::string nearest = Nearest(action.substr(0, 80), kActions);
+    const std::string meant = DidYouMean(action, kActions);
     return {ErrorCode::kUsage, fmt::format("unknown word '{}'", ShownText(action)),
-            nearest.empty() ? "hvdray cluster config FILE, or hvdray cluster migrate FILE"
-                            : fmt::format("did you mean {}?", nearest)};
+            meant.empty() ? "hvdray cluster config FILE, or hvdray cluster migrate FILE" : meant};
   }
   if (request.arguments.size() < 2) {
     return {ErrorCode::kUsage, "no cluster file given",

@@ -63,6 +63,10 @@ int AgentCommand(const CommandLine& line);
 std::optional<int> ResolveCommandLine(std::string_view command, const CommandLine& line,
                                       CommandRequest* request);
 
+/// "did you mean status or stop?": the `names` that begin with `word`, three at most; else the
+/// nearest one. Empty: none is like it.
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> names);
+
 /// What --version prints: BuildName() and the libraries it was built with.
 std::string VersionText();
 /// What -cb prints: the frameworks, controllers and operations of the Horovod that the first

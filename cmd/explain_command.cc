@@ -83,10 +83,9 @@ Result<std::string> ExplainError(std::string_view page, std::string_view word) {
         : row[3] == "signal" ? "128 + the signal that hvdray got"
                              : row[3]);
   }
-  const std::string nearest = Nearest(wanted.substr(0, 80), names);
+  const std::string meant = DidYouMean(wanted, names);
   return Status(ErrorCode::kUsage, fmt::format("unknown error '{}'", ShownText(word)),
-                nearest.empty() ? "hvdray explain lists all errors"
-                                : fmt::format("did you mean {}?", nearest));
+                meant.empty() ? "hvdray explain lists all errors" : meant);
 }
 
 /// All errors of the page, a line each: number, name, meaning.

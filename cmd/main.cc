@@ -62,12 +62,11 @@ int Dispatch(std::string_view name, const CommandLine& line) {
   if (name == "version" || name == "--version" || name == "-v") {
     return PrintOut("version", VersionText());
   }
-  const std::string nearest = Nearest(name, names);
-  const std::string meant = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
+  const std::string meant = DidYouMean(name, names);
   SetUpLogEarly(line.args, Environment::FromProcess());
   Tell(LogLevel::kError, "hvdray",
-       fmt::format("unknown command '{}'{} [HVD-E0101]\n  hint: {}", ShownText(name), meant,
-                   HintFor(ShownText(name))));
+       fmt::format("unknown command '{}'{}{} [HVD-E0101]\n  hint: {}", ShownText(name),
+                   meant.empty() ? "" : "; ", meant, HintFor(ShownText(name))));
   return 2;
 }
 

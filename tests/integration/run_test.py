@@ -445,6 +445,20 @@ def test_explain_says_what_the_page_says(hvdray):
     assert result.code == 2 and "did you mean host_unreachable?" in result.errors
 
 
+@pytest.mark.parametrize("words, meant", [
+    (["stat"], "status"), (["tun"], "tune"), (["st"], "stop or status"), (["exce"], "exec"), (["help", "repl"], "replay"),
+    (["cluster", "conf", "file.yaml"], "config"), (["explain", "host_unr"], "host_unreachable")])
+def test_a_beginning_of_a_name_is_known(hvdray, words, meant):
+    result = hvdray.run(*words)
+    assert result.code == 2 and f"did you mean {meant}?" in result.errors
+
+
+@pytest.mark.parametrize("word", ["r", "banana", ""])
+def test_what_many_names_begin_with_is_none_of_them(hvdray, word):
+    result = hvdray.run(word)
+    assert result.code == 2 and "did you mean" not in result.errors, result.errors
+
+
 def test_the_plan_names_every_variable_that_workers_get(hvdray):
     own = {"PATH": os.environ["PATH"], "HOME": "/"}
     lines = hvdray.go("-np", "2", "--tag-output", "none", "--", "env", env=own).text.splitlines()
