@@ -1,7 +1,7 @@
 # Generated from the option table by hvdray-gen-cli; do not edit.
 _hvdray_run() {
   local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" i
-  local first=1 command=run words
+  local first=1 command=run words verbs
   if [[ ${COMP_WORDS[0]##*/} == hvdray ]]; then
     first=2
     command=${COMP_WORDS[1]}
@@ -33,9 +33,9 @@ _hvdray_run() {
     logs) words='--lines -f --follow --ray --ray-address --cluster --ray-verify --ray-headers --no-peer-check -n --cluster-name -p --ssh-port -i --ssh-identity-file --ssh-config --strict-host-key-checking --start-timeout --timeout -v --verbose --no-config-cache --disable-usage-stats --redirect-command-output -h --help' ;;
     jobs) words='--ray --ray-address --cluster --ray-verify --ray-headers --no-peer-check --timeout --json -p --ssh-port -i --ssh-identity-file --ssh-config --strict-host-key-checking --start-timeout -h --help' ;;
     slots) words='--ray --ray-address --cluster --ray-verify --ray-headers --no-peer-check --timeout --json --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector -p --ssh-port -i --ssh-identity-file --ssh-config --strict-host-key-checking --start-timeout -h --help' ;;
-    cluster) words='--resolved --json -n --cluster-name --min-workers --max-workers -h --help' ;;
+    cluster) words='--resolved --json -n --cluster-name --min-workers --max-workers -h --help' verbs='config migrate' ;;
     bench) words='-b --minbytes -e --maxbytes -f --stepfactor -i --stepbytes --collective -d --datatype -o --op -r --root --backend -n --iters -w --warmup-iters -c --check --json --csv --tune --plot -h --help -v --version -cb --check-build --file -x --env --clean-env --keep-rank-variables --cwd --sync --no-torch-env --omp-threads --channel --preload --horovod -np --num-proc -H --hosts -hostfile --hostfile --cluster --slots-per-host --disable-cache --host-discovery-script --min-np --min-num-proc --max-np --max-num-proc --elastic-timeout --reset-limit --blacklist-cooldown-range --elastic-mode --join --success --discovery-interval --discovery-timeout --straggler-timeout --settle --no-break-connections --max-restarts --grace --timeout --start-timeout --heartbeat-timeout --output-filename -prefix-timestamp --prefix-output-with-timestamp --tag-output --stdin --color -q --quiet --verbose --log-json --dry-run --print-plan --print-config --report --events --junit --trace --record --network-interfaces --network-interface --master-port --no-peer-check -p --ssh-port --ssh-identity-file --ssh-transport --ssh-config --strict-host-key-checking --launch-agent --remote-dir --ray --ray-address --ray-verify --ray-headers --ray-python --keep-ray-env --detach --stop-with-client --ray-log-limit --working-dir --exclude --runtime-env --runtime-env-json --num-hosts --num-slots --cpus-per-slot --gpus-per-slot --use-gpu --resources-per-slot --label-selector --strategy --placement-group-timeout --gpu-visibility --config-file --fusion-threshold-mb --cycle-time-ms --cache-capacity --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --tcp --autotune --autotune-log-file --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise --timeline-filename --timeline-mark-cycles --no-stall-check --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --mpi-threads-disable --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level --log-without-timestamp --gloo --mpi --jsrun --mpi-args --binding-args' ;;
-    tune) words='--resume --study --plot --json -h --help' ;;
+    tune) words='--resume --study --plot --json -h --help' verbs='show' ;;
     rendezvous) words='--host --bind --port -H --hosts --allow --no-peer-check -q --quiet -h --help' ;;
     explain) words='-h --help' ;;
     *) return ;;
@@ -149,7 +149,8 @@ _hvdray_run() {
   elif [[ $command == run || $command == check ]]; then
     mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
   else
-    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    (( COMP_CWORD == first )) || verbs=
+    mapfile -t COMPREPLY < <(compgen -f -W "$verbs" -- "$word")
   fi
 }
 complete -o filenames -F _hvdray_run hvdray horovodrun

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "launcher/job/help.h"
 #include "launcher/job/option_table.h"
 
@@ -45,6 +46,17 @@ std::string WordsOf(const std::vector<Spelling>& spellings, bool is_only_with_va
     words += (words.empty() ? "" : " ") + std::string(spelling.text);
   }
   return words;
+}
+
+/// What the first argument may be instead of a file, with a blank between: "config migrate".
+std::string VerbsOf(const CommandRow& command) {
+  std::string verbs;
+  for (const std::string_view word : BlankSeparated(command.arguments, " |")) {
+    if (word.front() >= 'a' && word.front() <= 'z') {
+      verbs += (verbs.empty() ? "" : " ") + std::string(word);
+    }
+  }
+  return verbs;
 }
 
 /// A visible spelling, and the names of the commands that take it, with a blank between.
@@ -148,14 +160,16 @@ std::string BashCompletion() {
     names += fmt::format("{} ", command.name);
     if (command.arguments.empty()) continue;
     of_people += fmt::format("{}{}", of_people.empty() ? "" : " ", command.name);
-    cases += fmt::format("    {}) words='{}' ;;\n", command.name,
-                         WordsOf(Spellings(command), /*is_only_with_value=*/false));
+    const std::string verbs = VerbsOf(command);
+    cases += fmt::format("    {}) words='{}'{} ;;\n", command.name,
+                         WordsOf(Spellings(command), /*is_only_with_value=*/false),
+                         verbs.empty() ? "" : fmt::format(" verbs='{}'", verbs));
   }
   std::string script = fmt::format(
       R"bash(# Generated from the option table by hvdray-gen-cli; do not edit.
 _hvdray_run() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" i
-  local first=1 command=run words
+  local first=1 command=run words verbs
   if [[ ${{COMP_WORDS[0]##*/}} == hvdray ]]; then
     first=2
     command=${{COMP_WORDS[1]}}
@@ -204,7 +218,8 @@ _hvdray_run() {{
   elif [[ $command == run || $command == check ]]; then
     mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
   else
-    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    (( COMP_CWORD == first )) || verbs=
+    mapfile -t COMPREPLY < <(compgen -f -W "$verbs" -- "$word")
   fi
 }}
 complete -o filenames -F _hvdray_run hvdray horovodrun
@@ -214,11 +229,14 @@ complete -o filenames -F _hvdray_run hvdray horovodrun
 }
 
 std::string ZshCompletion() {
-  std::string names, options;
+  std::string names, options, with_verbs;
   for (const CommandRow& command : CommandTable()) {
     if (command.arguments.empty()) continue;
     names +=
         fmt::format("    {}\n", ZshQuoted(fmt::format("{}:{}", command.name, command.summary)));
+    const std::string verbs = VerbsOf(command);
+    if (verbs.empty()) continue;
+    with_verbs += fmt::format("    {}) verbs='{}' ;|\n", command.name, verbs);
   }
   for (const auto& [spelling, commands] : SharedSpellings()) {
     options += fmt::format("  of '{}' {}\n", commands, ZshQuoted(ZshSpec(spelling)));
@@ -226,7 +244,7 @@ std::string ZshCompletion() {
   return fmt::format(
       R"zsh(#compdef hvdray horovodrun
 {}_hvdray() {{
-  local curcontext="$curcontext" state line command=run program=$words[1]
+  local curcontext="$curcontext" state line command=run program=$words[1] verbs
   local -a specs hvdray_commands=(
 {}  )
   local -A opt_args
@@ -250,13 +268,14 @@ std::string ZshCompletion() {
   case $command in
     run|check) specs+=('*:: : _normal') ;;  # ends the options
     explain) specs+=("*:error:($(_call_program errors $program explain | cut -d' ' -f1))") ;;
-    *) specs+=('*:file:_files') ;;
+{}    *)
+      specs+=("1:file:{{_alternative 'verbs:verb:($verbs)' 'files:file:_files'}}" '*:file:_files') ;;
   esac
   _arguments -S : $specs
 }}
 _hvdray "$@"
 )zsh",
-      kScriptHead, names, options);
+      kScriptHead, names, options, with_verbs);
 }
 
 std::string FishCompletion() {
@@ -308,6 +327,11 @@ end
     names += fmt::format("{}{}", names.empty() ? "" : " ", command.name);
     script += fmt::format("complete -c hvdray -n 'not __hvdray_words' -f -a {} -d {}\n",
                           command.name, FishQuoted(command.summary));
+    const std::string verbs = VerbsOf(command);
+    if (verbs.empty()) continue;
+    script += fmt::format(
+        "complete -c hvdray -n '__hvdray_of {}; and test (count (__hvdray_words)) = 1' -a '{}'\n",
+        command.name, verbs);
   }
   script += fmt::format(
       R"fish(complete -c hvdray -n '__hvdray_of help' -f -a '{}'

@@ -144,6 +144,8 @@ def test_completion_knows_every_command(installed, tmp_path):
               .splitlines() if line.startswith("  ")]
     assert set(listed) <= set(complete(installed.binary.as_posix()))
     assert "HVD-E0201" in complete(installed.binary.as_posix(), "explain")
+    assert "show" in complete(installed.binary.as_posix(), "tune")
+    assert "show" not in complete(installed.binary.as_posix(), "tune", "show")
     complete.begun = "--"
     for command, option in (("run", "--hosts"), ("check", "--import"), ("replay", "--json"),
                             ("follow", "--junit"), ("status", "--json"), ("slots", "--use-gpu"),
@@ -157,6 +159,7 @@ COMPLETED = [("hvdray rendezv", "hvdray rendezvous"), ("hvdray help rendezv", "h
              ("hvdray run -np 2 --host-d", "--host-discovery-script"), ("horovodrun -np 2 --host-d", "--host-discovery-script"),
              ("hvdray run -np 2 only-her", "only-here"), ("hvdray run -np 2 -- only-her", "only-here"),
              ("hvdray run -- only-her", "only-here"),
+             ("hvdray tune sho", "hvdray tune show"), ("hvdray cluster migr", "hvdray cluster migrate"),
              ("hvdray bench --minb", "--minbytes"), ("hvdray explain HVD-E040", "HVD-E0401"),
              ("hvdray run --tag-output=ho", "--tag-output=host")]
 
