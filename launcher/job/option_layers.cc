@@ -16,9 +16,9 @@
 namespace hvdray {
 namespace {
 
-/// Variables that hvdray itself sets: a job started from within a job inherits them. The last three
+/// Variables that hvdray itself sets: a job started from within a job inherits them. The last six
 /// are the Python package's and the collective library's.
-constexpr std::array<std::string_view, 18> kOwnVariables = {"HVDRAY_RANK",
+constexpr std::array<std::string_view, 19> kOwnVariables = {"HVDRAY_RANK",
                                                             "HVDRAY_SIZE",
                                                             "HVDRAY_LOCAL_RANK",
                                                             "HVDRAY_LOCAL_SIZE",
@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, 18> kOwnVariables = {"HVDRAY_RANK",
                                                             "HVDRAY_COLLECTIVE",
                                                             "HVDRAY_CHECK_COLLECTIVES",
                                                             "HVDRAY_COLLECTIVE_TABLE",
+                                                            "HVDRAY_LIBRARY",
                                                             "HVDRAY_TORCH_NCCL"};
 constexpr std::array<std::string_view, 5> kOwnPrefixes = {"HVDRAY_AGENT_", "HVDRAY_TEST_",
                                                           "HVDRAY_RENDEZVOUS_",
