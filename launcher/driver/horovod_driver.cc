@@ -37,7 +37,7 @@ void HorovodDriver::ProcessEnded(WorkerId worker) {
       if (is_ours) {
         // A worker given up in hvd.init() that can't be replaced is lost to the others like a
         // failed one.
-        if (policy_.repairs_barriers) round_.Break(now_);
+        if (has_barrier_) round_.Break(now_);
         return;
       }
       if (!process.record.status->is_success()) return MemberFailed(worker);
@@ -86,13 +86,17 @@ void HorovodDriver::On(const event::RankAsked& e) {
 void HorovodDriver::On(const event::AddressesRegistered& e) {
   Count(roster_.MarkRegistered(e.worker));
   round_.barrier().NoteThrough(now_);
+  // Horovod's workers have passed the barrier by now. Those of hvdray.torch have none.
+  const Process* process = roster_.Living(e.worker);
+  const bool is_member = process != nullptr && process->role == WorkerRoster::Role::kMember;
+  if (is_member && !process->has_met) has_barrier_ = false;
   // If a notice is pending for this worker, send it at once.
   const bool is_rank_0 = !round_.members().empty() && round_.members().front() == e.worker;
   if (is_rank_0) notices_.Hurry(now_);
 }
 
 void HorovodDriver::On(const event::WorkerMet& e) {
-  const bool is_news = policy_.repairs_barriers && roster_.MarkMet(e.worker);
+  const bool is_news = has_barrier_ && roster_.MarkMet(e.worker);
   Count(is_news);
   if (!is_news) return;
   if (!round_.Meet(now_ + policy_.elastic_timeout, IsTraining(state()))) return;
@@ -100,7 +104,7 @@ void HorovodDriver::On(const event::WorkerMet& e) {
 }
 
 void HorovodDriver::On(const event::WorkerConnected& e) {
-  const bool is_news = policy_.repairs_barriers && roster_.MarkConnected(e.worker);
+  const bool is_news = has_barrier_ && roster_.MarkConnected(e.worker);
   Count(is_news);
   if (is_news) round_.barrier().Connect(now_);
 }
@@ -363,7 +367,7 @@ void HorovodDriver::StopStragglers() {
 // A member ended before any peer saw its addresses, so a new process can take its rank without the
 // waiting members noticing. Returns whether one was started.
 bool HorovodDriver::Rejoin(WorkerId dead) {
-  if (!policy_.repairs_barriers || round_.barrier().is_open()) return false;
+  if (!has_barrier_ || round_.barrier().is_open()) return false;
   const Process& process = roster_.Of(dead);
   const RankInfo place = process.place;
   const wire::ExitStatus& status = *process.record.status;
@@ -394,7 +398,7 @@ bool HorovodDriver::Rejoin(WorkerId dead) {
 // While no gang has left hvd.init(), there is no state to lose: if no member can continue, all can
 // be restarted. Once per job: a program that always dies there is not its hosts' fault.
 bool HorovodDriver::CanBeginAgain() const {
-  if (!policy_.repairs_barriers || has_begun() || was_begun_again_) return false;
+  if (!has_barrier_ || has_begun() || was_begun_again_) return false;
   if (round_.done() > 0) return false;
   // Before they connect, a worker that died has had its second try.
   if (round_.barrier().is_open()) return round_.fell_apart();

@@ -70,8 +70,11 @@ class HorovodDriver final : public ElasticDriver {
   NoticeSchedule notices_{policy_.notice_interval, begun_, policy_.began_epoch_s};
   std::optional<TimePoint> straggler_deadline_;
   Generation broken_generation_ = 0;  // The last one that BreakConnections was sent for.
-  bool was_published_ = false;        // A generation after the first.
-  bool was_begun_again_ = false;      // Restarted before any state existed.
+  /// hvd.init() has a barrier at which who dies is replaced. No longer where members came through
+  /// without meeting there.
+  bool has_barrier_ = policy_.repairs_barriers;
+  bool was_published_ = false;    // A generation after the first.
+  bool was_begun_again_ = false;  // Restarted before any state existed.
 };
 
 }  // namespace hvdray

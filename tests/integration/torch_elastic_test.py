@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from elastic import NAMES
+from async_test import library_of
+from elastic import NAMES, ROOT
 from elastic_changes_test import (  # noqa: F401  pylint: disable=unused-import
     test_a_host_that_the_script_adds_joins_while_the_job_trains,
     test_a_host_that_the_script_drops_leaves_without_being_a_failure,
@@ -30,8 +31,14 @@ def builtin_horovod(monkeypatch):
     monkeypatch.setenv("HVDRAY_HOROVOD", "builtin")
 
 
-def test_a_killed_newcomer_costs_nobody_else(elastic):
-    """Our own hvd.init() does not pass through Horovod's barrier, where a member that dies is replaced."""
+@pytest.mark.parametrize("is_told", [True, False], ids=["builtin", "imported"])
+def test_a_killed_newcomer_costs_nobody_else(elastic, hvdray, monkeypatch, is_told):
+    """Our own hvd.init() does not pass through Horovod's barrier, where a member that dies is replaced. The launcher
+    is not always told that it is ours."""
+    if not is_told:
+        monkeypatch.delenv("HVDRAY_HOROVOD")
+        monkeypatch.setenv("PYTHONPATH", str(ROOT / "python/hvdray/_horovod"))
+        monkeypatch.setenv("HVDRAY_LIBRARY", str(library_of(hvdray)))
     job = elastic()
     job.hosts(*NAMES[:2])
     job.start("-np", 2, "--min-np", 1, "--max-np", 3, env={**os.environ, **PATIENT})
@@ -40,7 +47,9 @@ def test_a_killed_newcomer_costs_nobody_else(elastic):
     job.wait_steps(3)
     job.kill(2)
     job.wait_steps(2)
-    said(ended(job, 2), "generation 3: 2 workers; host 127.1 left with 1: rank 2 on host 127.1 was killed by SIGKILL (signal 9)")
+    result = ended(job, 2)
+    assert "unknown environment variable" not in result.errors
+    said(result, "generation 3: 2 workers; host 127.1 left with 1: rank 2 on host 127.1 was killed by SIGKILL (signal 9)")
 
 
 def test_a_killed_worker_costs_nobody_else_on_pretended_gpus(elastic):

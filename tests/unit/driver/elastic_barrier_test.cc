@@ -215,6 +215,26 @@ TEST_F(ElasticBarrierTest, WhoTakesNoticesIsThroughWithInit) {
   EXPECT_EQ(job_.verdict().error.message().find("connected"), std::string::npos);
 }
 
+TEST_F(ElasticBarrierTest, WhoTakesNoticesWithoutHavingMetNeedsNoBarrier) {
+  // hvdray.torch: its hvd.init() meets elsewhere.
+  for (const char* host : {"a", "b", "c"}) job_.Hang(host, 0);
+  job_.Advance(seconds(1));
+  for (const char* host : {"a", "b", "c"}) job_.Register(host, 0);
+  job_.Settle();
+  job_.CutOff("c");
+  job_.Settle();
+  EXPECT_EQ(job_.state(), ElasticState::kMeeting) << "the state is not thrown away";
+  job_.AllMeet();
+  ASSERT_EQ(job_.generation(), 2u);
+  job_.Fail("b", 0, kKilled);
+  EXPECT_TRUE(LateStarts().empty());
+  EXPECT_EQ(job_.Count<effect::BreakConnections>(), 2u);
+  job_.Feed(event::RankAsked{0});
+  job_.Settle();
+  EXPECT_EQ(job_.generation(), 3u);
+  EXPECT_EQ(job_.size(), 1);
+}
+
 TEST_F(ElasticBarrierTest, WhoCameThroughGoesOnWithoutTheOneThatDied) {
   job_.Advance(seconds(1));
   job_.Fail("b", 0, kKilled);
