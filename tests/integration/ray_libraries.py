@@ -14,7 +14,8 @@ DEBIAN = pathlib.Path("/usr/lib/python3/dist-packages")
 
 INIT = """
 ray.shutdown()
-ray.init(address="auto", logging_level="ERROR", log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": os.environ["NODES"]}})
+ray.init(address="auto", logging_level="ERROR", log_to_driver=False,
+         runtime_env={"env_vars": {"PYTHONPATH": os.environ["NODES"], "TMPDIR": os.environ["TEMPORARY"]}})
 import atexit
 @atexit.register
 def end_of_what_ray_keeps():
@@ -33,7 +34,9 @@ class LibraryPrograms:
         (self.site / "horovod").symlink_to(next(horovod.glob("lib/python3*/site-packages/horovod")))
         self.programs, self.folder = programs, programs.folder
         nodes = f"{next(libraries.glob('lib/python3*/site-packages'))}:{self.site}"
-        self.env = {"PYTHONPATH": f"{ROOT / 'python'}:{nodes}", "NODES": nodes, "STORAGE": str(programs.folder / "results")}
+        self.env = {"PYTHONPATH": f"{ROOT / 'python'}:{nodes}", "NODES": nodes, "STORAGE": str(programs.folder / "results"),
+                    "TEMPORARY": str(programs.folder / "temporary")}
+        (programs.folder / "temporary").mkdir()  # Workers are killed while they have temporary folders.
 
     def start(self, lines):
         return self.programs.start(INIT + lines, env=self.env)
