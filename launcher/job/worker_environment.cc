@@ -93,7 +93,9 @@ void AddBuiltinHorovod(const Environment& launcher, Environment& result) {
     path += ":" + *given;
   }
   result.Set("PYTHONPATH", path);
-  result.Set("HVDRAY_LIBRARY", launcher.GetOr("HVDRAY_LIBRARY", ""));
+  for (const char* name : {"HVDRAY_LIBRARY", "HVDRAY_VERSION"}) {
+    result.Set(name, launcher.GetOr(name, ""));
+  }
 }
 
 }  // namespace

@@ -5,4 +5,6 @@ namespace hvdray {
 
 std::string BuildName() { return "hvdray " HVDRAY_VERSION " (" HVDRAY_COMMIT ")"; }
 
+std::string BuildVersion() { return HVDRAY_VERSION; }
+
 }  // namespace hvdray

@@ -10,6 +10,8 @@ namespace hvdray {
 
 /// "hvdray 0.1.0 (abc1234)"
 std::string BuildName();
+/// "0.1.0", which the Python package has, too.
+std::string BuildVersion();
 
 }  // namespace hvdray
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/exec.h"
+#include "launcher/plan/build_name.h"
 
 namespace hvdray {
 namespace {
@@ -62,6 +63,7 @@ Status FindBuiltinHorovod(const JobSpec& spec, const std::string& own, Environme
   }
   environment.Set(std::string(kBuiltinHorovod), shim);
   environment.Set("HVDRAY_LIBRARY", library);
+  environment.Set("HVDRAY_VERSION", BuildVersion());
   return {};
 }
 

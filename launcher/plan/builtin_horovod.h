@@ -14,8 +14,9 @@
 namespace hvdray {
 
 /// With --horovod builtin: puts the directory whose `horovod` is ours, and the library, into
-/// `environment`, where WorkerEnvironment() takes them from. They belong to the program `own`, in a
-/// build, in an installed tree, or in a wheel's environment. HVDRAY_LIBRARY wins. Errors: kUsage.
+/// `environment`, where WorkerEnvironment() takes them from, with the version that both must have.
+/// They belong to the program `own`, in a build, in an installed tree, or in a wheel's environment.
+/// HVDRAY_LIBRARY wins. Errors: kUsage.
 Status FindBuiltinHorovod(const JobSpec& spec, const std::string& own, Environment& environment);
 
 }  // namespace hvdray

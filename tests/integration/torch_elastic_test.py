@@ -3,11 +3,13 @@
 
 import functools
 import os
+import shutil
 
 import pytest
 
 from async_test import library_of
-from elastic import NAMES, ROOT
+from conftest import Hvdray, checked
+from elastic import NAMES, ROOT, Elastic
 from elastic_changes_test import (  # noqa: F401  pylint: disable=unused-import
     test_a_host_that_the_script_adds_joins_while_the_job_trains,
     test_a_host_that_the_script_drops_leaves_without_being_a_failure,
@@ -50,6 +52,29 @@ def test_a_killed_newcomer_costs_nobody_else(elastic, hvdray, monkeypatch, is_to
     result = ended(job, 2)
     assert "unknown environment variable" not in result.errors
     said(result, "generation 3: 2 workers; host 127.1 left with 1: rank 2 on host 127.1 was killed by SIGKILL (signal 9)")
+
+
+def test_an_upgrade_is_told_by_those_who_come_after_it(hvdray, horovod_python, tmp_path):
+    tree = tmp_path / "tree"
+    package = shutil.copytree(ROOT / "python/hvdray", tree / "lib/hvdray/python/hvdray")
+    (tree / "bin").mkdir()
+    for program in (hvdray.binary, hvdray.agent):
+        shutil.copy(program, tree / "bin")
+    shutil.copy(library_of(hvdray), tree / "lib")
+    with_tool = checked(Hvdray(tree / "bin"))
+    job = Elastic(next(with_tool).job, horovod_python, tmp_path / "job")
+    job.hosts(NAMES[0])
+    job.start("-np", 1, "--min-np", 1, "--max-np", 2, "--events", job.folder / "events", env={**os.environ, **PATIENT})
+    job.wait_steps(1)
+    text = (package / "__init__.py").read_text()
+    (package / "__init__.py").write_text(text.replace('__version__ = "', '__version__ = "9.'))
+    job.hosts(*NAMES[:2])
+    job.wait_for(lambda: len(job.events("worker_exited")) == 2, "the end of a newcomer that is started twice")
+    job.wait_steps(1)
+    result = ended(job, 1)
+    said(result, "ImportError: this job began with hvdray ")
+    said(result, f"and {package} is 9.")
+    next(with_tool, None)
 
 
 def test_a_killed_worker_costs_nobody_else_on_pretended_gpus(elastic):

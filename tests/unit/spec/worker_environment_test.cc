@@ -205,13 +205,16 @@ TEST(WorkerEnvironmentTest, ThreadsAreSetOnceTheUserGivesANumber) {
 }
 
 TEST(WorkerEnvironmentTest, BuiltinHorovodComesBeforeWhatTheUserHasOnThePath) {
-  const Environment found = Env({{kBuiltinHorovod, "/hvdray"}, {"HVDRAY_LIBRARY", "/lib.so"}});
+  const Environment found = Env(
+      {{kBuiltinHorovod, "/hvdray"}, {"HVDRAY_LIBRARY", "/lib.so"}, {"HVDRAY_VERSION", "1.2.3"}});
   const auto worker = [&found](const std::string& words) {
     return WorkerEnvironment(SpecOf("-np 1 " + words + " ./t", found), found, true);
   };
   EXPECT_EQ(worker("--horovod builtin").Get("PYTHONPATH"), "/hvdray");
   EXPECT_EQ(worker("--horovod builtin -x PYTHONPATH=/mine").Get("PYTHONPATH"), "/hvdray:/mine");
   EXPECT_EQ(worker("--horovod builtin --clean-env").Get("HVDRAY_LIBRARY"), "/lib.so");
+  EXPECT_EQ(worker("--horovod builtin").Get("HVDRAY_VERSION"), "1.2.3");
+  EXPECT_EQ(worker("").Get("HVDRAY_VERSION"), std::nullopt);
   EXPECT_EQ(worker("").Get("PYTHONPATH"), std::nullopt);
   EXPECT_EQ(worker("--horovod builtin").Get(kBuiltinHorovod), std::nullopt);
   SpecWorld().ExpectRefused("-np 1 --horovod mine ./t", "flag --horovod");

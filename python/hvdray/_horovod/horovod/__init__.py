@@ -2,6 +2,7 @@
 """`import horovod.torch` as hvdray.torch: for scripts written for Horovod, by `hvdray run --horovod builtin`."""
 
 import importlib.util
+import os
 import pathlib
 import sys
 
@@ -22,6 +23,19 @@ def _find_hvdray() -> None:
 
 if "hvdray" not in sys.modules:
     _find_hvdray()
+
+
+def _check_version() -> None:
+    """Workers that start later find what is here then, and it may not go together with what the others have."""
+    began, hvdray = os.environ.get("HVDRAY_VERSION"), sys.modules["hvdray"]
+    if began and began != hvdray.__version__:
+        raise ImportError(
+            f"this job began with hvdray {began}, and {hvdray.__path__[0]} is {hvdray.__version__}: all hosts "
+            "need the same version, and an upgrade counts from the next job on"
+        )
+
+
+_check_version()
 
 
 class _NotHere:
