@@ -11,21 +11,29 @@ bool Blame::IsAbort(const wire::ExitStatus& status) {
   return status.signal == SIGABRT || (status.signal == 0 && status.exit_code == 128 + SIGABRT);
 }
 
-void Blame::NoteFailed(WorkerRoster& roster, WorkerId worker, bool was_broken, bool is_together) {
+WorkerId Blame::NoteFailed(WorkerRoster& roster, WorkerId worker, bool was_broken,
+                           bool is_together) {
   const WorkerRecord& record = roster.Of(worker).record;
   const bool is_abort = IsAbort(*record.status);
-  if (is_abort && was_broken) return roster.MarkVictim(worker);
-  if (!is_abort) ForgiveAborted(roster, is_together);
-  if (first_failure_) return;
-  first_failure_ = record;
-  first_failed_ = worker;
+  if (is_abort && was_broken) {
+    roster.MarkVictim(worker);
+    return kNoWorker;
+  }
+  // Nobody crashes because a peer aborted; an exception may come of that.
+  const bool is_cause = !is_abort && (is_together || IsPlainCrash(record));
+  const WorkerId forgiven = is_cause ? ForgiveAborted(roster) : kNoWorker;
+  if (!first_failure_) {
+    first_failure_ = record;
+    first_failed_ = worker;
+  }
+  return forgiven;
 }
 
-bool Blame::ForgiveAborted(WorkerRoster& roster, bool is_together) {
-  if (!is_together || !first_failure_ || !IsAbort(*first_failure_->status)) return false;
+WorkerId Blame::ForgiveAborted(WorkerRoster& roster) {
+  if (!first_failure_ || !IsAbort(*first_failure_->status)) return kNoWorker;
   roster.MarkVictim(first_failed_);
   first_failure_.reset();
-  return true;
+  return first_failed_;
 }
 
 // The members, without errors of earlier generations, which they survived.

@@ -14,10 +14,10 @@
 
 namespace hvdray {
 
-/// Always: until errors are weighed, the first failure is no victim, and of members that connected
-/// together, one that aborted is it only while none failed otherwise. A moment begins once, and
-/// ends less than kLongestMoment and one length later. `members`: all of the generation, by rank. A
-/// value; threads: one.
+/// Always: until errors are weighed, the first failure is no victim, and one that aborted is it
+/// only while no host was lost and none crashed; of members that connected together, none failed
+/// otherwise. A moment begins once, and ends less than kLongestMoment and one length later.
+/// `members`: all of the generation, by rank. A value; threads: one.
 class Blame {
  public:
   static constexpr Duration kLongestMoment = std::chrono::seconds(3);  // as in GangPolicy
@@ -25,14 +25,16 @@ class Blame {
   /// `begun`: when the generation was published; errors from before are not its.
   explicit Blame(TimePoint begun = {}) : begun_(begun) {}
 
-  /// Horovod's workers abort when a peer dies during their init barrier.
+  /// Horovod's workers abort when a peer dies during their init barrier, and now and then (Gloo's
+  /// EnforceNotMet) in an operation.
   static bool IsAbort(const wire::ExitStatus& status);
 
   /// A member has failed by itself. `was_broken`: not as the first loss. `is_together`: the members
-  /// were connecting, so that victims may be reported before the culprit.
-  void NoteFailed(WorkerRoster& roster, WorkerId worker, bool was_broken, bool is_together);
-  /// The cause is known now: a member that aborted earlier is its victim. True if there was one.
-  bool ForgiveAborted(WorkerRoster& roster, bool is_together);
+  /// were connecting, so that victims may be reported before the culprit. Returns what
+  /// ForgiveAborted() does.
+  WorkerId NoteFailed(WorkerRoster& roster, WorkerId worker, bool was_broken, bool is_together);
+  /// The cause is known now: the member that aborted earlier is its victim. kNoWorker: none did.
+  WorkerId ForgiveAborted(WorkerRoster& roster);
   /// Weighs the members' errors, if there are any; else the first member to end stays the culprit.
   void Weigh(WorkerRoster& roster, std::span<const WorkerId> members);
 

@@ -368,7 +368,7 @@ void ElasticDriver::NoteFailure(WorkerId worker) {
   const WorkerRecord& record = process.record;
   const bool was_broken = round_.is_broken();
   round_.Break(now_);
-  round_.blame().NoteFailed(roster_, worker, was_broken, round_.fell_apart());
+  Pardon(round_.blame().NoteFailed(roster_, worker, was_broken, round_.fell_apart()));
   const bool is_culprit = round_.fell_apart() && !Blame::IsAbort(*record.status);
   log_.NoteLeaving(registry_.name(process.host()),
                    fmt::format("{} {}{}", Name(record), Describe(*record.status),
@@ -380,10 +380,18 @@ void ElasticDriver::NoteFailure(WorkerId worker) {
   if (may_wait) round_.blame().BeginMoment(now_, policy_.moment);
 }
 
+// Its end was reported before its cause, and its host excluded for it.
+void ElasticDriver::Pardon(WorkerId victim) {
+  if (victim == kNoWorker) return;
+  const int host = roster_.Of(victim).host();
+  if (std::exchange(doubted_host_, -1) == host && registry_.Pardon(host)) target_.MarkChanged();
+}
+
 void ElasticDriver::LoseHost(int host, const Status& why) {
   const bool was_there = registry_.MarkGone(host);
   Count(was_there);
   if (!was_there) return;
+  if (doubted_host_ == host) doubted_host_ = -1;
   in_use_.erase(host);
   clear_at_.erase(host);
   target_.MarkChanged();
@@ -411,8 +419,10 @@ void ElasticDriver::LoseHost(int host, const Status& why) {
   log_.NoteLeaving(name, ReasonOf(why, name));
   log_.NoteStandstill(now_);
   round_.LoseHost(now_);
-  if (round_.blame().ForgiveAborted(roster_, round_.fell_apart()))
+  if (const WorkerId victim = round_.blame().ForgiveAborted(roster_); victim != kNoWorker) {
     log_.NoteCause(registry_.name(host));
+    Pardon(victim);
+  }
   if (is_blamed) round_.Fail(now_);
   MembersLost();
 }

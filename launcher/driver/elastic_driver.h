@@ -127,12 +127,14 @@ class ElasticDriver : public JobDriver<ElasticState, ElasticEffect> {
   ResetCount resets_;
   std::set<int> unstopped_;  // Hosts that were told to stop and have not confirmed their end.
   std::set<int> in_use_;     // Hosts whose agents got workers.
+  int doubted_host_ = -1;    // Excluded because its worker aborted, see Pardon(); -1: none.
 
  private:
   void Advance() override;
   void ExpireState() override;
   void ExpireProcesses();
   void ClearLeavingHosts();
+  void Pardon(WorkerId victim);
   void LoseHost(int host, const Status& why);
   void GiveUp(int host, const Status& why);
   void SayWait();

@@ -290,6 +290,7 @@ void HorovodDriver::MemberFailed(WorkerId worker) {
     if (!round_.barrier().is_connecting() || !CanBeginAgain()) {
       // Victims of a peer get new workers on the same host.
       is_victim ? registry_.MoveToEnd(host) : registry_.Blacklist(host, now_);
+      if (Blame::IsAbort(*roster_.Of(worker).record.status) && !is_victim) doubted_host_ = host;
     }
   }
   if (round_.blame().moment_by() && !round_.HasMembersElsewhere(roster_, host)) {

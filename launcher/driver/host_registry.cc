@@ -100,6 +100,18 @@ void HostRegistry::Blacklist(int number, TimePoint now) {
   cooldowns_.emplace(*host.cooldown_ends, number);
 }
 
+bool HostRegistry::Pardon(int number) {
+  Host& host = At(number);
+  if (!std::exchange(host.is_blacklisted, false)) return false;
+  if (host.cooldown_ends) {
+    cooldowns_.erase({*host.cooldown_ends, number});
+    host.cooldown_ends.reset();
+    --host.failures;
+  }
+  if (host.is_available()) order_.push_back(number);
+  return true;
+}
+
 bool HostRegistry::MarkLeaving(int number) {
   if (!IsKnown(number) || At(number).is_leaving) return false;
   At(number).is_leaving = true;

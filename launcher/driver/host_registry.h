@@ -66,6 +66,8 @@ class HostRegistry {
   /// Blacklists the host until its cooldown ends: lower * 2^n + U(0,1) * lower for its n-th time,
   /// clamped to the range; without a range for good. No effect during a cooldown.
   void Blacklist(int host, TimePoint now);
+  /// Takes the last Blacklist() back, as it was another host's fault. False: it is not blacklisted.
+  bool Pardon(int host);
   /// False: already announced, or no such host.
   bool MarkLeaving(int host);
   /// Makes the host the youngest of order().

@@ -172,4 +172,6 @@ def test_horovod_trains_on_while_nodes_come_are_killed_and_both_at_once(hvdray_a
     result = job.end()
     assert result.code == 0, result.errors
     gangs = check_training(job, 4)
-    assert [len(gang) for gang in gangs][:3] == [4, 5, 4], job.story()
+    sizes = [len(gang) for gang in gangs]
+    # 3, where Gloo aborted a worker that lost its peer: it is not to blame and comes back.
+    assert sizes[:2] == [4, 5] and sizes[2] in (3, 4), job.story()

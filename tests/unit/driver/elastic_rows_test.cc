@@ -57,6 +57,33 @@ TEST(ElasticRowsTest, Row1WhoAbortsAfterAPeerDiedInTheBarrierIsNotBlamed) {
   EXPECT_EQ(job.RankOf("b", 0), -1);
 }
 
+TEST(ElasticRowsTest, Row1WhoAbortedIsNotBlamedOnceAPeersCrashIsKnown) {
+  for (const bool is_host_lost : {false, true}) {
+    ElasticJob job(Workers(3, 1), {{"a", 1}, {"b", 1}, {"c", 1}});
+    job.Fail("c", 0, {.signal = SIGABRT});
+    if (is_host_lost) {
+      job.Feed(event::HostLost{1, {ErrorCode::kAgentLost, "host b: silent for 5.0 s"}});
+    } else {
+      job.Fail("b", 0, {.signal = SIGKILL});
+    }
+    job.AllMeet();
+    job.AllMeet();
+    EXPECT_EQ(job.size(), 2);
+    EXPECT_EQ(job.RankOf("c", 0), 1);
+    EXPECT_EQ(job.RankOf("b", 0), -1);
+  }
+}
+
+TEST(ElasticRowsTest, Row1WhoAbortsBeforeAPeersExceptionIsToBlame) {
+  ElasticJob job(Workers(3, 1), {{"a", 1}, {"b", 1}, {"c", 1}});
+  job.Fail("c", 0, {.signal = SIGABRT});
+  job.Fail("b", 0);
+  job.AllMeet();
+  job.AllMeet();
+  EXPECT_EQ(job.size(), 1);
+  EXPECT_EQ(job.RankOf("c", 0), -1);
+}
+
 TEST(ElasticRowsTest, Row2AHostThatReturnsDuringTheWaitForItGetsNewWorkers) {
   ElasticJob job(WithCooldown(Workers(4, 4)), {{"a", 2}, {"b", 2}});
   job.Fail("b", 1);

@@ -125,6 +125,22 @@ TEST(HostRegistryTest, CountsAFailureWithinACooldownOnce) {
   EXPECT_EQ(registry.host(0).failures, 1u);
 }
 
+TEST(HostRegistryTest, APardonTakesTheCooldownAndItsCountBack) {
+  for (const bool has_cooldown : {false, true}) {
+    HostRegistry registry =
+        has_cooldown ? Registry({{"a", 1}, {"b", 1}}, CooldownRange{seconds(10), seconds(600)})
+                     : Registry({{"a", 1}, {"b", 1}});
+    const int a = NumberOf(registry, "a");
+    EXPECT_FALSE(registry.Pardon(a));
+    registry.Blacklist(a, kStart);
+    EXPECT_TRUE(registry.Pardon(a));
+    EXPECT_FALSE(registry.Pardon(a));
+    EXPECT_EQ(Names(registry), (std::vector<std::string>{"b", "a"}));
+    EXPECT_FALSE(registry.NextExpiry().has_value());
+    EXPECT_EQ(registry.host(a).failures, 0u);
+  }
+}
+
 TEST(HostRegistryTest, SpreadsCooldownsOfHostsThatFailTogether) {
   HostRegistry registry = Registry({{"a", 1}, {"b", 1}}, CooldownRange{seconds(10), seconds(600)});
   registry.Blacklist(0, kStart);
