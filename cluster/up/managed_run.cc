@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/report_file.h"
 #include "base/screen.h"
 #include "base/terminal.h"
 #include "cluster/up/cluster_events.h"
@@ -75,11 +77,11 @@ Result<std::unique_ptr<ClusterEvents>> OpenEvents(Loop& loop, const ManagedClust
 }
 
 void WriteOut(std::string_view text, ClusterEnd& end) {
+  if (end.is_stdout_gone) return;  // The first fault is the one to tell.
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (std::fflush(stdout) != 0 || !is_written) {
-    end.is_stdout_gone = true;
-    end.failure = {ErrorCode::kReaderGone, "stdout was closed by its reader"};
-  }
+  if (std::fflush(stdout) == 0 && is_written) return;
+  end.is_stdout_gone = true;
+  end.failure = OutputLost("stdout", errno);
 }
 
 /// Null: nobody watches at a terminal.

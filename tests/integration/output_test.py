@@ -221,12 +221,12 @@ def test_full_stdout(hvdray):
     ["run", "--dry-run", "-np", "1", "--", "true"], ["run", "--help"], ["run", "-np", "1", "--print-config", "--", "true"],
     ["run", "-np", "1", "--report", "/dev/stdout", "--", "true"], ["run", "-np", "1", "--events", "/dev/stdout", "--", "true"],
     ["run", "-np", "1", "--min-np", "1", "--events", "/dev/stdout", "--", "true"], ["check", "-np", "1", "--", "sh"],
-    ["cluster", "config", "FILE"], ["get-head-ip", "FILE"], ["explain"], ["version"], ["agent", "--version"]],
+    ["cluster", "config", "FILE"], ["get-head-ip", "FILE"], ["up", "-y", "FILE"], ["down", "-y", "FILE"], ["explain"], ["version"], ["agent", "--version"]],
     ids=lambda words: "-".join(word.strip("-/") for word in words[:3]))
 def test_output_that_is_not_written_is_a_failure(hvdray, tmp_path, words):
     """125 to a stdout that is closed, or full; 141 to one that nobody reads."""
     (tmp_path / "FILE").write_text("cluster_name: x\nprovider: {type: local, head_ip: 127.0.0.1, worker_ips: []}\n"
-                                   "auth: {ssh_user: nobody}\n")
+                                   "auth: {ssh_user: nobody}\nhead_start_ray_commands: []\n")
     closed = hvdray.run("-c", 'exec "$0" "$@" >&-', hvdray.binary, *words, binary="sh", cwd=tmp_path)
     assert closed.code == 125, closed.errors
     with open("/dev/full", "wb") as full:
