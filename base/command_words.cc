@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "base/text.h"
@@ -124,6 +125,12 @@ std::string Interpreter(std::string_view file) {
 }
 
 std::string InterpreterHint(std::string_view path, std::string_view interpreter) {
+  if (interpreter.empty()) {
+    return fmt::format(
+        "file {} names what it needs: a script's interpreter, or the loader of the "
+        "system that it was built for",
+        path);
+  }
   if (!interpreter.ends_with('\r')) {
     return fmt::format(
         "the first line of {} names {}: fix it, or name the interpreter first: "
@@ -138,6 +145,15 @@ std::string InterpreterHint(std::string_view path, std::string_view interpreter)
 }
 
 std::string CommandHint(std::string_view command, bool is_missing) {
+  // A shell's own words, which newcomers take for programs; those that are programs as well are
+  // not missing.
+  constexpr auto kShellWords = std::to_array<std::string_view>(
+      {"cd", "source", ".", "export", "set", "unset", "ulimit", "umask", "exec", "eval", "alias",
+       "module", "for", "while", "if", "{", "("});
+  if (is_missing && std::ranges::find(kShellWords, command) != kShellWords.end()) {
+    return fmt::format("{} is a word of the shell, not a program: sh -c '{} ...'", command,
+                       command);
+  }
   if (is_missing && command.find('/') != std::string_view::npos) {
     return command.starts_with('/') ? "is there such a file on every host?"
                                     : "is the path right? It counts from the workers' directory, "

@@ -47,7 +47,7 @@ Result<PythonCall> ReadPythonCall(std::span<const std::string> command);
 std::string Interpreter(std::string_view file);
 
 /// A hint for the script at `path`, whose interpreter does not exist. `interpreter`: as
-/// Interpreter() returns it.
+/// Interpreter() returns it; empty: not known, or the file is a program, whose loader is missing.
 std::string InterpreterHint(std::string_view path, std::string_view interpreter);
 
 /// A hint for a command that a host could not execute. `is_missing`: no such file, there or on its

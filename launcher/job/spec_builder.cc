@@ -679,7 +679,7 @@ Status ResolveCommand(const SpecInput& input, const Environment& environment,
   if (spec->command->empty()) {
     if (input.is_check || spec->is_dry_run.get() || spec->print_config->has_value()) return {};
     return Refused("no command to run",
-                   "put it after the options: hvdray run -np 4 python train.py");
+                   "put it after the options, for example: -- python train.py");
   }
   return CheckProgram(spec->command->front(), environment, files);
 }

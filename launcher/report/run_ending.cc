@@ -133,7 +133,13 @@ std::string HintFor(const WorkerRecord& worker) {
   if (!worker.status.has_value()) return {};
   const wire::ExitStatus& status = *worker.status;
   if (status.stage == wire::ExecStage::kExec && status.error == ENOENT) {
-    return fmt::format("is it installed on {}, and on the PATH there?", worker.host);
+    return fmt::format(
+        "is it installed on {}, and on the PATH there? A program in the workers' "
+        "directory is called with ./ before its name",
+        worker.host);
+  }
+  if (status.stage == wire::ExecStage::kExec && status.error != EACCES && status.error != ENOEXEC) {
+    return {};  // The error itself says it: a loop of links, a file in place of a directory.
   }
   if (status.stage == wire::ExecStage::kExec) {
     return "name an executable file, or its interpreter first: python train.py";
@@ -397,10 +403,7 @@ std::string FailureHint(const Verdict& verdict, std::span<const std::string> las
                         const ClosingStyle& style) {
   const WorkerRecord& worker = *verdict.first_failure;
   if (worker.status && worker.status->stage == wire::ExecStage::kExec) {
-    if (worker.status->error == ELIBACC && !style.interpreter.empty()) {
-      return InterpreterHint(style.command, style.interpreter);
-    }
-    if (worker.status->error == ELIBACC) return {};
+    if (worker.status->error == ELIBACC) return InterpreterHint(style.command, style.interpreter);
     return CommandHint(style.command, worker.status->error == ENOENT);
   }
   const auto any = [last_lines](bool (*is_sign)(std::string_view line)) {

@@ -141,6 +141,15 @@ TEST(ClosingLinesTest, ACommandThatIsNotThereIsTheWorkersStory) {
   EXPECT_EQ(Text(verdict).find("probably"), std::string::npos) << Text(verdict);
 }
 
+TEST(ClosingLinesTest, AHintToTheModeOfAFileIsForModesOnly) {
+  for (const int error : {ELOOP, ENOTDIR, E2BIG, ETXTBSY}) {
+    Verdict verdict = BadVerdict();
+    Blame(verdict, {.stage = wire::ExecStage::kExec, .error = error},
+          ErrorCode::kCommandNotExecutable);
+    EXPECT_EQ(Text(verdict).find("executable file"), std::string::npos) << Text(verdict);
+  }
+}
+
 TEST(ClosingLinesTest, AHostThatWasLostHasCodeAndHint) {
   Verdict verdict = BadVerdict();
   verdict.first_failure.reset();

@@ -80,7 +80,7 @@ TEST(FailureHintTest, ABareScriptAndADosLineEndAreNamed) {
   EXPECT_EQ(HintForExec(ENOENT, {.command = "ddp"}), "");
   ExpectSays(HintForExec(ELIBACC, {.command = "./a.py", .interpreter = "/bin/python\r"}),
              {"/bin/python", "carriage return"});
-  EXPECT_EQ(HintForExec(ELIBACC, {.command = "./a"}), "");
+  ExpectSays(HintForExec(ELIBACC, {.command = "./a"}), {"file ./a", "loader"});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // What a command line tells about a program. Not here: whether the program exists.
 #include "base/command_words.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -79,11 +80,24 @@ TEST(InterpreterHintTest, ACarriageReturnIsNamed) {
   EXPECT_EQ(missing.find("carriage return"), std::string::npos) << missing;
 }
 
+TEST(InterpreterHintTest, AProgramHasALoaderAndNoFirstLine) {
+  const std::string hint = InterpreterHint("./train", "");
+  EXPECT_EQ(hint.find("first line"), std::string::npos) << hint;
+  EXPECT_NE(hint.find("file ./train"), std::string::npos) << hint;
+}
+
 TEST(CommandHintTest, AScriptIsToldFromAProgram) {
   EXPECT_TRUE(CommandHint("ddp.py", true).ends_with("python3 ddp.py"));
   EXPECT_TRUE(CommandHint("./ddp.py", false).ends_with("python3 ./ddp.py"));
   EXPECT_EQ(CommandHint("ddp", true), "");
   EXPECT_EQ(CommandHint("./ddp", false), "");
+}
+
+TEST(CommandHintTest, AWordOfTheShellIsNoProgramThatCouldBeInstalled) {
+  for (const char* word : {"cd", "source", "export", "module"}) {
+    EXPECT_NE(CommandHint(word, true).find(fmt::format("sh -c '{} ", word)), std::string::npos);
+    EXPECT_EQ(CommandHint(word, false), "");
+  }
 }
 
 TEST(CommandHintTest, ManySystemsLackPython) {
