@@ -712,6 +712,11 @@ Status ResolveEnv(const LayerStack& layers, const Environment& environment, JobS
         return Refused(
             fmt::format("{} must be NAME or NAME=VALUE, not {}", raw.label, Quoted(variable)));
       }
+      // The second of "A=1, B=2" would be a variable that no program asks for.
+      if (name.find_first_of(" \t\n\r") != std::string::npos) {
+        return Refused(fmt::format("{}: {} is not the name of a variable", raw.label, Quoted(name)),
+                       "no blanks beside commas and before '=': A=1,B=2");
+      }
       if (name.size() == variable.size() && !environment.Get(name)) {
         return Refused(
             fmt::format("{}: {} is not set in this environment", raw.label, Quoted(name)),

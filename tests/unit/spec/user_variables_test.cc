@@ -68,6 +68,16 @@ TEST(UserVariablesTest, TheSameHoldsWhereverAVariableIsGiven) {
   world.ExpectRefused("-np 1 -x WORLD_SIZE ./t", "flag -x");
 }
 
+TEST(UserVariablesTest, ABlankBesideACommaIsNoPartOfAName) {
+  SpecWorld world;
+  world.environment = Env({{"HVDRAY_ENV", "A=1, B=2"}});
+  world.ExpectRefused("-np 1 ./t", "env HVDRAY_ENV");
+  world.environment = Env({{"HVDRAY_ENV", "A=1 ,B= 2"}});
+  EXPECT_EQ(*world.Resolve("-np 1 ./t")->spec.env, (std::vector<std::string>{"A=1 ", "B= 2"}));
+  world.environment = Env({});
+  EXPECT_FALSE(world.Resolve({"-np", "1", "-x", "A =1", "--", "./t"}).ok());
+}
+
 TEST(UserVariablesTest, WithoutTorchsVariablesTheyAreTheUsers) {
   EXPECT_EQ(Kept("-np 1 --no-torch-env -x MASTER_PORT=1 -x RANK=0 ./t"),
             (Strings{"MASTER_PORT", "RANK"}));
