@@ -258,10 +258,13 @@ def test_a_runtime_environment_that_is_wrong_is_known_first(run, cluster, tmp_pa
 
 
 def test_a_client_whose_job_is_not_to_outlive_it_says_that_it_is_there(run, cluster):
-    dashboard = cluster(well)
+    def ends_once_it_has_heard(job):
+        job.run()
+        wait_until(lambda: f"hvdray_here_{job.id}.zip" in dashboard.packages)
+        job.end(0)
+
+    dashboard = cluster(ends_once_it_has_heard)
     assert run(dashboard.url, "-np", "1", "--stop-with-client", "true").code == 0
-    (job,) = dashboard.jobs.values()
-    assert f"hvdray_here_{job.id}.zip" in dashboard.packages
     assert dashboard.job_file()["options"]["settings"]["stop_with_client"] is True
 
 
