@@ -411,10 +411,10 @@ class Gatherer {
   wire::Inspection facts_;
 };
 
-/// The interpreter in a script's first line if that file is missing; else empty.
+/// The interpreter that a script or a program names, if that file is missing; else empty.
 std::string MissingInterpreter(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, 256> buffer{};
+  std::array<char, kInterpreterBytes> buffer{};
   if (!fd.is_valid()) return {};  // Executable, but not readable.
   const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
   std::string interpreter =

@@ -27,8 +27,8 @@ void GatherInspection(const wire::Inspect& inspect,
 /// The program file of a command.
 struct FoundCommand {
   std::string path;
-  int error = 0;            ///< errno; ELIBACC: a script whose interpreter is missing.
-  std::string interpreter;  ///< With ELIBACC: the path in the script's first line.
+  int error = 0;            ///< errno; ELIBACC: its interpreter is missing.
+  std::string interpreter;  ///< With ELIBACC: its path.
 };
 /// Searches for the command of `inspect` as a worker's start would; executes nothing.
 FoundCommand FindCommand(const wire::Inspect& inspect);

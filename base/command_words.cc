@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/command_words.h"
 
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "base/text.h"
 
@@ -22,6 +24,32 @@ Letters ReadLetters(std::string_view word) {
     if (takes_value) return i + 1 == word.size() ? Letters::kTakeNext : Letters::kFlags;
   }
   return Letters::kFlags;
+}
+
+/// Of a program of 64 bits; empty: none, or not within these bytes.
+std::string Loader(std::string_view file) {
+  const auto read = [file](size_t at, auto* header) {
+    if (at > file.size() || file.size() - at < sizeof(*header)) return false;
+    std::memcpy(header, file.data() + at, sizeof(*header));
+    return true;
+  };
+  Elf64_Ehdr program{};
+  if (!read(0, &program) || program.e_ident[EI_CLASS] != ELFCLASS64) return {};
+  for (size_t i = 0; i < program.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    if (!read(program.e_phoff + i * sizeof(part), &part)) return {};
+    if (part.p_type != PT_INTERP || part.p_offset > file.size()) continue;
+    const std::string_view text = file.substr(part.p_offset, part.p_filesz);
+    const size_t end = text.find('\0');
+    return std::string(end == std::string_view::npos ? std::string_view() : text.substr(0, end));
+  }
+  return {};
+}
+
+/// By its name, as it is on all of Linux: ld-linux-x86-64.so.2, ld-musl-aarch64.so.1.
+bool IsLoader(std::string_view interpreter) {
+  const std::string_view name = interpreter.substr(interpreter.rfind('/') + 1);
+  return name.starts_with("ld") && name.find(".so") != std::string_view::npos;
 }
 
 }  // namespace
@@ -118,6 +146,7 @@ Result<PythonCall> ReadPythonCall(std::span<const std::string> command) {
 }
 
 std::string Interpreter(std::string_view file) {
+  if (file.starts_with(ELFMAG)) return Loader(file);
   if (!file.starts_with("#!")) return {};
   std::string_view line = file.substr(2, file.find('\n') - 2);
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
@@ -130,6 +159,10 @@ std::string InterpreterHint(std::string_view path, std::string_view interpreter)
         "file {} names what it needs: a script's interpreter, or the loader of the "
         "system that it was built for",
         path);
+  }
+  if (IsLoader(interpreter)) {
+    return fmt::format("{} was built for a system with {}: install that, or build the program here",
+                       path, ShownText(interpreter));
   }
   if (!interpreter.ends_with('\r')) {
     return fmt::format(

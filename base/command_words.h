@@ -41,13 +41,16 @@ struct PythonCall {
 /// Source: as PythonScript(); Python/getopt.c.
 Result<PythonCall> ReadPythonCall(std::span<const std::string> command);
 
-/// The interpreter that the first line of a script names. Ends at a blank, as for the kernel, so it
-/// includes the carriage return of a DOS line end. `file`: the script's first bytes. Empty: not a
-/// script. Source: execve(2).
+/// Of a file's beginning, enough for Interpreter().
+inline constexpr size_t kInterpreterBytes = 4096;
+
+/// The interpreter that the first line of a script names, or the loader that a program's header
+/// names. The former ends at a blank, as for the kernel, so it includes the carriage return of a
+/// DOS line end. `file`: the first bytes. Empty: none. Sources: execve(2), elf(5).
 std::string Interpreter(std::string_view file);
 
-/// A hint for the script at `path`, whose interpreter does not exist. `interpreter`: as
-/// Interpreter() returns it; empty: not known, or the file is a program, whose loader is missing.
+/// A hint for the file at `path`, whose interpreter does not exist. `interpreter`: as Interpreter()
+/// returns it; empty: not known.
 std::string InterpreterHint(std::string_view path, std::string_view interpreter);
 
 /// A hint for a command that a host could not execute. `is_missing`: no such file, there or on its

@@ -69,16 +69,15 @@ void MakeJson(std::vector<std::string>& lines, int exit_code) {
   }
 }
 
-/// The interpreter of the command, if that is a script on this machine under its own path.
+/// The interpreter or loader of the command, if that has one on this machine under its own path.
 std::string InterpreterHere(const JobSpec& spec) {
-  constexpr size_t kMostBytes = 256;  // of the first line; the kernel reads no more
   std::string path = spec.command->front();
   if (path.find('/') == std::string::npos) return {};
   if (!path.starts_with('/') && !spec.working_directory->empty()) {
     path = *spec.working_directory + "/" + path;
   }
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, kMostBytes> bytes{};
+  std::array<char, kInterpreterBytes> bytes{};
   const ssize_t count = fd.is_valid() ? ::read(fd.get(), bytes.data(), bytes.size()) : 0;
   return Interpreter(std::string_view(bytes.data(), count > 0 ? static_cast<size_t>(count) : 0));
 }

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 
 #include "tests/fakes/fault_catalogue.h"
 #include "tests/fakes/temp_directory.h"
@@ -180,6 +181,17 @@ TEST(FindCommandTest, WhatCannotBeExecutedIsToldApartFromWhatIsMissing) {
   inspect.command = directory / "dos";
   EXPECT_EQ(FindCommand(inspect).error, ELIBACC);
   EXPECT_EQ(FindCommand(inspect).interpreter, "/bin/sh\r");
+  std::ifstream program("/bin/true", std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(program), {});
+  const size_t loader = bytes.find("/lib");
+  ASSERT_NE(loader, std::string::npos);
+  bytes.replace(loader, 4, "/bil");
+  Write(directory / "elsewhere", bytes, 0755);
+  inspect.command = directory / "elsewhere";
+  EXPECT_EQ(FindCommand(inspect).error, ELIBACC);
+  EXPECT_EQ(FindCommand(inspect).interpreter, bytes.data() + loader);
+  inspect.command = "/bin/true";
+  EXPECT_EQ(FindCommand(inspect).error, 0);
   inspect.command = directory / "spaced";
   EXPECT_EQ(FindCommand(inspect).error, 0);
   inspect.command = directory.path();

@@ -81,6 +81,8 @@ TEST(FailureHintTest, ABareScriptAndADosLineEndAreNamed) {
   ExpectSays(HintForExec(ELIBACC, {.command = "./a.py", .interpreter = "/bin/python\r"}),
              {"/bin/python", "carriage return"});
   ExpectSays(HintForExec(ELIBACC, {.command = "./a"}), {"file ./a", "loader"});
+  ExpectSays(HintForExec(ELIBACC, {.command = "./a", .interpreter = "/lib/ld-musl-x86_64.so.1"}),
+             {"./a", "was built for a system with /lib/ld-musl-x86_64.so.1"});
 }
 
 }  // namespace

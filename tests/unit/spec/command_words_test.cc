@@ -69,6 +69,10 @@ TEST(InterpreterOfTest, ReadsTheFirstLineAsTheKernelDoes) {
   EXPECT_EQ(Interpreter("#!\n"), "");
   EXPECT_EQ(Interpreter("print()\n"), "");
   EXPECT_EQ(Interpreter(""), "");
+  EXPECT_EQ(Interpreter("\x7f"
+                        "ELF"),
+            "")
+      << "a header that is cut off";
 }
 
 TEST(InterpreterHintTest, ACarriageReturnIsNamed) {
