@@ -17,6 +17,13 @@ namespace {
 constexpr std::string_view kLostHint =
     "see whether the host, its network or the agent went down; raise --heartbeat-timeout to "
     "tolerate stalls";
+// What an agent says of itself that ends by a signal, and who may have sent it.
+constexpr std::string_view kSignalled = "the agent received SIG";
+constexpr std::string_view kSignalledHint =
+    "a worker, a user or what manages that machine has sent hvdray-agent this signal";
+
+bool IsSignalled(const Status& why) { return why.message().find(kSignalled) != std::string::npos; }
+
 // The carrier's exit tells more than a closed link; wait this long for it.
 constexpr Duration kExitReasonWait = std::chrono::milliseconds(300);
 // Limit in Close() for the carrier of a lost agent, which may never notice the loss.
@@ -141,8 +148,8 @@ void AgentSet::OnLinkClosed(int host, Status why) {
   if (agent.state == State::kClosing || agent.state == State::kLost) return;
   if (why.ok()) why = {ErrorCode::kAgentLost, "agent closed the link"};
   agent.link_status = std::move(why);
-  const bool has_reason =
-      agent.link_status.code() != ErrorCode::kAgentLost || agent.link->IsTimedOut();
+  const bool has_reason = agent.link_status.code() != ErrorCode::kAgentLost ||
+                          agent.link->IsTimedOut() || IsSignalled(agent.link_status);
   if (agent.has_exited || has_reason) {
     const bool is_told_better = !has_reason && !agent.exit_status.ok();
     Lose(host, is_told_better ? agent.exit_status : agent.link_status);
@@ -181,7 +188,9 @@ void AgentSet::Lose(int host, Status why) {
   // Closing our end orders a living agent to stop everything there.
   agent.link.reset();
   ReleaseCarrier(agent);
-  if (why.code() == ErrorCode::kAgentLost) why = std::move(why).WithHint(kLostHint);
+  if (why.code() == ErrorCode::kAgentLost) {
+    why = std::move(why).WithHint(IsSignalled(why) ? kSignalledHint : kLostHint);
+  }
   owner_.OnLost(host, std::move(why).WithContext(fmt::format("host {}", agent.host)));
 }
 
