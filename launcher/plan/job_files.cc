@@ -118,7 +118,7 @@ void AddOwnFiles(const JobSpec& spec, const Environment& environment, MoreInputs
   }
 }
 
-/// The file of `python -m MODULE`.
+/// The files of `python -m MODULE`: its own, and what its parents begin with.
 void AddModule(const std::vector<std::string>& command, const std::string& directory,
                MoreInputs* inputs) {
   const Result<PythonCall> call = ReadPythonCall(command);
@@ -127,6 +127,10 @@ void AddModule(const std::vector<std::string>& command, const std::string& direc
   std::replace(path.begin(), path.end(), '.', '/');
   for (const char* suffix : {".py", "/__init__.py", "/__main__.py"}) {
     inputs->files.push_back(LookAtFile("the program", In(directory, path + suffix)));
+  }
+  for (size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
+    const std::string parent = path.substr(0, end) + "/__init__.py";
+    inputs->files.push_back(LookAtFile("the program's package", In(directory, parent)));
   }
 }
 
@@ -219,6 +223,11 @@ Status CheckDistinctFiles(const JobSpec& spec, const Environment& environment,
   std::vector<NamedFile> outputs = OtherOutputs(spec);
   outputs.insert(outputs.begin(), reports.begin(), reports.end());
   if (outputs.empty()) return {};
+  for (const NamedFile& report : reports) {
+    if (report.path != "-") continue;
+    return {ErrorCode::kUsage, report.origin + " takes a file, and '-' is none",
+            "/dev/stdout is standard output, ./- a file of that name"};
+  }
   HVDRAY_RETURN_IF_ERROR(CheckDistinct(outputs, Inputs(spec, environment, more).files));
   return CheckReplaced(reports);
 }

@@ -147,7 +147,8 @@ Status CheckDirectoryHere(const LaunchPlan& plan) {
   return {ErrorCode::kUsage,
           fmt::format("{}: workers cannot start in '{}': {}", directory.origin(), *directory,
                       ::strerror(error)),
-          "create that directory, or omit --cwd: they start where hvdray does"};
+          error == ENOENT ? "create that directory, or omit --cwd: they start where hvdray does"
+                          : "name another directory, or omit --cwd: they start where hvdray does"};
 }
 
 // Lists the directories of --sync before dialling any host.

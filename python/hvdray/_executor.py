@@ -886,7 +886,7 @@ def checked_env(env: Optional[Mapping[str, str]]) -> dict[str, str]:
     if env is not None and not isinstance(env, Mapping):
         raise TypeError(f"env must be a mapping of texts, not {type(env).__name__}")
     for name, value in (env or {}).items():
-        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name or any(char.isspace() for char in name):
             raise ValueError(f"not the name of a variable: {name!r}")
         if not isinstance(value, str) or "\0" in value:
             raise TypeError(f"the value of the variable {name} must be a text without NUL, not {type(value).__name__}")

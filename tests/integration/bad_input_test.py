@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import resource
 import signal
 import socket
@@ -81,6 +82,22 @@ def test_command_that_cannot_be_executed(hvdray, tmp_path, make, why):
     assert str(tmp_path / "x") in result.errors and why in result.errors
 
 
+def test_a_program_for_another_loader(hvdray, tmp_path):
+    program = pathlib.Path("/bin/true").read_bytes()
+    (tmp_path / "x").write_bytes(program.replace(b"/lib", b"/bil", 1))
+    (tmp_path / "x").chmod(0o755)
+    result = hvdray.go("-np", "1", "./x", cwd=tmp_path)
+    assert result.code == 126 and "built for a system with /bil" in result.errors, result.errors
+    check = hvdray.run("check", "-np", "1", "./x", cwd=tmp_path)
+    assert check.code != 0 and "a job would not start" in check.text, check.text
+
+
+def test_a_worker_that_ends_its_agent_by_a_signal(hvdray):
+    result = hvdray.go("-np", "1", "sh", "-c", "kill -TERM $PPID; sleep 60")
+    assert result.code == 125 and "the agent received SIGTERM" in result.errors, result.errors
+    assert "a worker, a user or" in result.errors and "--heartbeat-timeout" not in result.errors, result.errors
+
+
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_a_working_folder_that_is_not_here(hvdray, tmp_path, more):
     (tmp_path / "file").write_text("")
@@ -154,6 +171,7 @@ INPUTS = {
     "program in PATH": ["FILE"],
     "script": ["python3", "-u", "FILE"],
     "module": ["python3", "-m", "FILE"],
+    "package": ["python3", "-m", "pack.age.mod"],
     "argument": ["true", "--data", "FILE"],
     "value": ["true", "--data=FILE"],
     "known hosts": ["true"],
@@ -165,6 +183,7 @@ INPUTS = {
     "variable": ["-x", "DATA=FILE", "true"],
 }
 CONTENT = {
+    "package": "",
     "job file": "num_proc: 1\ncommand: [true]\n",
     "hostfile": "localhost slots=1\n",
     "config file": "verbose: false\n",
@@ -178,9 +197,10 @@ def snapshot(folder):
 
 @pytest.mark.parametrize("read", INPUTS)
 def test_no_output_is_what_the_command_reads_runs_or_copies(hvdray, tmp_path, read):
-    name = {"module": "mine.py", "known hosts": ".ssh/known_hosts"}.get(read, "mine")
+    name = {"module": "mine.py", "known hosts": ".ssh/known_hosts", "package": "pack/__init__.py"}.get(read, "mine")
     file = tmp_path / name
-    (tmp_path / ".ssh").mkdir()
+    for folder in (".ssh", "pack"):
+        (tmp_path / folder).mkdir()
     file.write_text(CONTENT.get(read, "#!/bin/sh\necho localhost:1\n"))
     file.chmod(0o700)
     (tmp_path / "config").write_text(f"Host x\n  UserKnownHostsFile={file}\n")
@@ -220,6 +240,12 @@ def test_no_output_is_a_standard_stream_too(hvdray, tmp_path):
         words = [hvdray.binary, "run", "-np", "1", "--report", "/dev/stdout", "true"]
         assert subprocess.run(words, check=False, stdout=file).returncode == 0
     assert json.loads(stream.read_text())["schema"] == "hvdray.report/1"
+
+
+def test_a_dash_is_no_file(hvdray, tmp_path):
+    for option in ("--report", "--events", "--junit", "--trace", "--record"):
+        refused(hvdray.go("-np", "1", option, "-", "true", cwd=tmp_path), 2, option, "/dev/stdout")
+    assert not snapshot(tmp_path)
 
 
 def test_outputs_of_an_earlier_job_are_replaced(hvdray, tmp_path):

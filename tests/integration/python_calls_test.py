@@ -946,6 +946,7 @@ assert open("values").read() == "[3, 3]"
     ("hvdray.Executor(2, backend='ssh')", "ValueError", "needs hosts"),
     ("hvdray.Executor(2, env={'A': 1})", "TypeError", "the variable A"),
     ("hvdray.Executor(2, env={'A=B': '1'})", "ValueError", "A=B"),
+    ("hvdray.Executor(2, env={'A B': '1'})", "ValueError", "A B"),
     ("hvdray.Executor(2, options={'np': 3})", "ValueError", "num_workers and options['np']"),
     ("hvdray.Executor(2, hosts='a:2', options={'hostfile': 'b'})", "ValueError", "hosts and options['hostfile']"),
     ("sys.modules.update(cloudpickle=None) or hvdray.run(rank)", "hvdray.HvdrayError", "cloudpickle is not installed"),
