@@ -62,6 +62,25 @@ def test_the_course_takes_at_most_6000_words():
     assert sum(Page(path).words for path in chapter_pages("en").values()) <= 6000
 
 
+def minutes(number):
+    """As docs/tutorial/teaching.md counts them."""
+    path = chapter_pages("en")[number]
+    chapter = page(path, re.sub(r"<details>.*?</details>\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL))
+    commands = sum(len(block.commands) for block in chapter.blocks)
+    files = sum(block.kind == "file" for block in chapter.blocks)
+    waited = 2 if number == 3 else 1 if 5 <= number <= 9 else 0.2
+    return chapter.words / 200 + commands * 5 / 60 + files * 20 / 60 + 2 + waited
+
+
+def test_chapters_name_their_minutes_which_are_an_hour():
+    names = {"en": ("Five", "Six", "Seven", "Eight"), "zh": "五六七八"}
+    named = {language: {number: names[language].index(re.search(pattern, path.read_text(encoding="utf-8"), re.M)[1]) + 5
+                        for number, path in chapter_pages(language).items()}
+             for language, pattern in (("en", r"^(\w+) minutes[.,]"), ("zh", r"^(\w)分钟[。，]"))}
+    assert named["en"] == named["zh"] and sum(named["en"].values()) <= 60
+    assert not {number: minutes(number) for number, said in named["en"].items() if abs(minutes(number) - said) >= 0.75}
+
+
 def test_both_lesson_plans_have_each_chapter():
     plans = []
     for name in ("teaching.md", "teaching_zh.md"):
