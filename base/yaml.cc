@@ -26,6 +26,7 @@ struct YamlNode::Data {
 
   Kind kind = Kind::kNull;
   bool is_quoted = false;
+  bool is_tilde = false;  ///< A null that was written as ~.
   Place place;
   int height = 1;     ///< Levels from here down; a scalar has 1.
   size_t weight = 1;  ///< Nodes of the expanded subtree, and one more per 64 bytes of its text.
@@ -52,6 +53,16 @@ std::string ToText(const std::string& file, Place place) {
 Status Refused(const std::string& file, Place place, std::string_view what, std::string hint = {}) {
   return {ErrorCode::kSpecInvalid, fmt::format("{}: {}", ToText(file, place), what),
           std::move(hint)};
+}
+
+/// The code point of a character that YAML 1.1 takes for a line break and YAML 1.2 for text, or
+/// that PyYAML refuses; 0 for others.
+unsigned OddCharacter(std::string_view character) {
+  const auto byte = [character](size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 2 && byte(0) == 0xC2 && byte(1) < 0xA0) return byte(1);
+  if (character.size() != 3) return 0;
+  const unsigned point = (byte(0) & 0x0FU) << 12U | (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
+  return point == 0x2028 || point == 0x2029 || point >= 0xFFFE ? point : 0;
 }
 
 /// The text with one '\n' a line break and no byte-order mark. Refuses what YAML does not allow in
@@ -84,6 +95,11 @@ Result<std::string> CleanText(std::string_view text, const std::string& file) {
       return Refused(file, place, fmt::format("control character 0x{:02x}", c),
                      "is this a text file?");
     }
+    if (const unsigned point = OddCharacter(text.substr(0, length)); point != 0) {
+      return Refused(file, place,
+                     fmt::format("U+{:04X}, which not all readers of YAML take for text", point),
+                     fmt::format("remove it, or write \\u{:04x} within double quotes", point));
+    }
     clean.append(text.substr(0, length));
     text.remove_prefix(length);
     place.column += static_cast<int>(length);
@@ -101,6 +117,30 @@ std::string WithWholeCharacters(std::string_view text) {
     text.remove_prefix(std::max<size_t>(1, length));
   }
   return whole;
+}
+
+/// The library loses a line break at the end of most `>+` blocks. `source`: from the header on.
+std::string WithKeptBreaks(std::string value, std::string_view source) {
+  const std::string_view header = source.substr(0, source.find('\n'));
+  const size_t first = std::min(value.find_first_not_of('\n'), value.size());
+  const size_t text_at = std::min(value.find_first_not_of(' ', first), value.size());
+  const bool is_kept = header.starts_with('>') && header.substr(1, 2).find('+') != header.npos;
+  const bool has_text = text_at < value.size() && value[text_at] != '\n';
+  if (!is_kept || !has_text || header.size() == source.size()) return value;
+  std::optional<size_t> indent;
+  std::string breaks;
+  for (source.remove_prefix(header.size() + 1); !source.empty();) {
+    const std::string_view line = source.substr(0, source.find('\n'));
+    const bool has_break = line.size() < source.size();
+    const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+    const bool is_text = blanks < line.size();
+    if (is_text && !indent) indent = blanks - std::min(blanks, text_at - first);
+    if (is_text && (blanks < *indent || line.starts_with("---") || line.starts_with("..."))) break;
+    if (is_text || (indent && blanks > *indent)) breaks.clear();
+    if (has_break) breaks += '\n';
+    source.remove_prefix(line.size() + (has_break ? 1 : 0));
+  }
+  return value.substr(0, value.find_last_not_of('\n') + 1) + breaks;
 }
 
 bool IsSameValue(const YamlNode& a, const YamlNode& b) {
@@ -156,18 +196,24 @@ class TreeBuilder : public YAML::EventHandler {
     // A missing value carries the mark of whatever comes next.
     const bool is_value = !frames_.empty() && frames_.back().has_key;
     if (is_value && frames_.back().key_place.line != place.line) place = frames_.back().key_place;
-    Accept(NewData(YamlNode::Kind::kNull, place), anchor, place);
+    auto data = NewData(YamlNode::Kind::kNull, place);
+    data->is_tilde = SourceOf(mark).starts_with('~');
+    NoteAnchor(mark, anchor);
+    Accept(std::move(data), anchor, place);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     const Place place = ToPlace(mark);
-    CheckTag(tag, ScalarTag(value), place);
     auto data = NewData(YamlNode::Kind::kScalar, place);
-    data->text = IsUtf8(value) ? value : WithWholeCharacters(value);
+    const std::string_view source = SourceOf(mark);
+    data->text = WithKeptBreaks(IsUtf8(value) ? value : WithWholeCharacters(value), source);
     data->weight += value.size() / kBytesPerWeight;
     data->is_quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
-    if (!IsClosed(mark)) Refuse(place, "this quote is never closed");
+    ApplyTag(tag, *data);
+    if (!IsClosed(source)) Refuse(place, "this quote is never closed");
+    if (IsKeyNext() && frames_.back().is_block) CheckColon(mark, source, value);
+    NoteAnchor(mark, anchor);
     Accept(std::move(data), anchor, place);
   }
 
@@ -181,11 +227,12 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    Open(YamlNode::Kind::kSequence, ToPlace(mark), tag, anchor);
+    Open(YamlNode::Kind::kSequence, mark, tag, anchor);
   }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    Open(YamlNode::Kind::kMap, ToPlace(mark), tag, anchor);
+                  YAML::EmitterStyle::value style) override {
+    Open(YamlNode::Kind::kMap, mark, tag, anchor);
+    frames_.back().is_block = style == YAML::EmitterStyle::Block;
   }
   void OnSequenceEnd() override { Close(); }
   void OnMapEnd() override { Close(); }
@@ -204,6 +251,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Frame {
     DataPtr data;
     YAML::anchor_t anchor = 0;
+    bool is_block = false;
     bool has_key = false;  ///< The next node is the value of `key`.
     std::string key;
     bool is_merge = false;
@@ -229,13 +277,48 @@ class TreeBuilder : public YAML::EventHandler {
     return data;
   }
 
-  /// The library lets the end of the file end a quoted scalar.
-  bool IsClosed(const YAML::Mark& mark) const {
+  /// The text from a value on, after its tag and its anchor, of which it gives the name.
+  std::string_view SourceOf(const YAML::Mark& mark, std::string_view* anchor = nullptr) const {
     std::string_view rest = text_.substr(std::min(text_.size(), static_cast<size_t>(mark.pos)));
     while (rest.starts_with('&') || rest.starts_with('!')) {
-      rest.remove_prefix(std::min(rest.find_first_of(" \n\t"), rest.size()));
+      const bool is_anchor = rest.starts_with('&');
+      const std::string_view word =
+          rest.substr(0, rest.find_first_of(is_anchor ? " \n\t,]}" : " \n\t"));
+      if (anchor != nullptr && is_anchor) *anchor = word.substr(1);
+      rest.remove_prefix(word.size());
       rest.remove_prefix(std::min(rest.find_first_not_of(" \n\t"), rest.size()));
     }
+    return rest;
+  }
+
+  /// The library takes a line without a colon for a key without a value.
+  void CheckColon(const YAML::Mark& mark, std::string_view source, std::string_view key) const {
+    const std::string_view before = text_.substr(0, static_cast<size_t>(mark.pos));
+    const std::string_view line = before.substr(before.rfind('\n') + 1);
+    if (key.empty() || !source.starts_with(key) || line.find('?') != std::string_view::npos) return;
+    source.remove_prefix(key.size());
+    const size_t next = source.find_first_not_of(" \n\t");
+    if (next != std::string_view::npos && source[next] == ':') return;
+    Refuse(ToPlace(mark), fmt::format("there is no ': ' after {}", ShownText(key)),
+           "write KEY: VALUE, with a blank after the colon");
+  }
+
+  /// Two values of one anchor are fine to YAML, and an error to PyYAML.
+  void NoteAnchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (anchor == 0 || warnings_ == nullptr) return;
+    std::string_view name;
+    (void)SourceOf(mark, &name);
+    const std::string where = ToText(*file_, ToPlace(mark));
+    const auto [first, is_new] = anchor_places_.emplace(name, where);
+    if (is_new) return;
+    warnings_->push_back(fmt::format(
+        "{}: anchor {} is defined again, first at {}: from here on the last one counts; "
+        "Ray refuses such a file",
+        where, ShownText(name), first->second));
+  }
+
+  /// The library lets the end of the file end a quoted scalar.
+  static bool IsClosed(std::string_view rest) {
     if (!rest.starts_with('\'') && !rest.starts_with('"')) return true;
     const char quote = rest[0];
     for (size_t i = 1; i < rest.size(); ++i) {
@@ -249,6 +332,22 @@ class TreeBuilder : public YAML::EventHandler {
     return false;
   }
 
+  /// Gives the scalar the type that its tag says.
+  void ApplyTag(std::string_view tag, YamlNode::Data& scalar) const {
+    const PythonValue value = TypePlainScalar(scalar.text);
+    const auto* whole = std::get_if<int64_t>(&value);
+    std::optional<double> number = ParseDouble(scalar.text);
+    if (!number && whole != nullptr) number = static_cast<double>(*whole);
+    if (tag == "tag:yaml.org,2002:null") {
+      scalar.kind = YamlNode::Kind::kNull;
+      scalar.text.clear();
+    } else if (tag == "tag:yaml.org,2002:float" && number) {
+      scalar.text = FloatText(*number);
+    } else if (tag != "tag:yaml.org,2002:merge" || scalar.text != "<<") {
+      CheckTag(tag, ScalarTag(scalar.text), scalar.place);
+    }
+  }
+
   /// `own`: what the value is anyway. Another tag makes something else of it, such as the bytes of
   /// `!!binary`.
   void CheckTag(std::string_view tag, std::string_view own, Place place) const {
@@ -257,10 +356,17 @@ class TreeBuilder : public YAML::EventHandler {
     const std::string_view name = tag.starts_with(kCore) ? tag.substr(kCore.size()) : "";
     if (name == own || (name == "str" && own != "map" && own != "seq")) return;
     const std::string shown = name.empty() ? std::string(tag) : fmt::format("!!{}", name);
-    Refuse(place, fmt::format("the tag {} is not supported", ShownText(shown)), "remove it");
+    const bool is_core = name == "int" || name == "float" || name == "bool" || name == "str";
+    Refuse(place,
+           fmt::format("the tag {} {}", ShownText(shown),
+                       is_core ? "does not fit its value" : "is not supported"),
+           "remove it");
   }
 
-  void Open(YamlNode::Kind kind, Place place, const std::string& tag, YAML::anchor_t anchor) {
+  void Open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
+    const Place place = ToPlace(mark);
+    NoteAnchor(mark, anchor);
     CheckTag(tag, kind == YamlNode::Kind::kMap ? "map" : "seq", place);
     if (static_cast<int>(frames_.size()) >= kMaxDepth) RefuseDepth(place);
     if (IsKeyNext()) Refuse(place, "a key must be a scalar");
@@ -331,16 +437,20 @@ class TreeBuilder : public YAML::EventHandler {
     if (key.kind != YamlNode::Kind::kScalar) Refuse(place, "a key must be a scalar");
     const Seen here{ToText(*file_, place), frame.data->entries.size()};
     const auto [first, is_new] = frame.seen.emplace(key.text, here);
+    frame.is_merge = key.text == "<<" && !key.is_quoted;
     if (!is_new) {
       const std::string what =
           fmt::format("duplicate key {}, first at {}", ShownText(key.text), first->second.where);
-      if (warnings_ == nullptr) Refuse(place, what, "remove one of the two");
-      warnings_->push_back(fmt::format("{}: {}: the last value counts", here.where, what));
+      if (warnings_ == nullptr) {
+        Refuse(place, what, frame.is_merge ? "list both: <<: [*a, *b]" : "remove one of the two");
+      }
+      warnings_->push_back(
+          fmt::format("{}: {}: {}the last value counts", here.where, what,
+                      frame.is_merge ? "both are merged; where they disagree, " : ""));
     }
     frame.data->weight += key.weight;
     frame.has_key = true;
     frame.key = key.text;
-    frame.is_merge = key.text == "<<" && !key.is_quoted;
     frame.is_repeated = !is_new;
     frame.key_place = place;
   }
@@ -416,27 +526,42 @@ class TreeBuilder : public YAML::EventHandler {
   size_t total_weight_ = 0;
   std::vector<Frame> frames_;
   std::unordered_map<YAML::anchor_t, ConstDataPtr> anchors_;
+  std::unordered_map<std::string, std::string> anchor_places_;  ///< By name, with `warnings`.
   ConstDataPtr root_;
 };
 
-/// Whether the line (from 1) is indented with a tab.
-bool IsTabIndented(std::string_view text, int line) {
-  for (int i = 1; i < line; ++i) {
-    const size_t end = text.find('\n');
-    if (end == std::string_view::npos) return false;
-    text.remove_prefix(end + 1);
+/// The line, from 1, without its break.
+std::string_view LineAt(std::string_view text, int line) {
+  for (int i = 1; i < line && !text.empty(); ++i) {
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   }
-  const size_t first = text.find_first_not_of(' ');
-  return first != std::string_view::npos && text[first] == '\t';
+  return text.substr(0, text.find('\n'));
+}
+
+bool IsTabIndented(std::string_view line) {
+  const size_t first = line.find_first_not_of(' ');
+  return first != std::string_view::npos && line[first] == '\t';
+}
+
+/// "- &a |": the library wants the lines of such a block further right than it should.
+bool OpensNamedBlock(std::string_view line) {
+  const size_t at = std::min(line.find("- &"), line.find("- !"));
+  return at != std::string_view::npos && line.find_first_of("|>", at) != std::string_view::npos;
 }
 
 std::string SyntaxHint(std::string_view text, Place place, std::string_view what) {
-  if (what.find("tab") != std::string_view::npos || IsTabIndented(text, place.line)) {
+  if (what.find("tab") != std::string_view::npos || IsTabIndented(LineAt(text, place.line))) {
     return "indent with spaces, not tabs";
   }
   if (what == "illegal map value")
     return "quote a value that contains ': ', and check the indentation";
-  if (what.find("not found") != std::string_view::npos) return "check indentation and brackets";
+  if (what.find("not found") != std::string_view::npos) {
+    return OpensNamedBlock(LineAt(text, place.line - 1))
+               ? "indent the block further than its anchor or tag"
+               : "check indentation and brackets";
+  }
+  if (what.find("anchor") != std::string_view::npos)
+    return "an anchor comes before its aliases; quote text that starts with *";
   if (what == "unknown token") return "quote a value that starts with @, ` or %";
   return {};
 }
@@ -581,8 +706,9 @@ Result<bool> YamlNode::AsBool(std::string_view name) const {
 
 Result<std::string> YamlNode::AsString(std::string_view name) const {
   if (kind() == Kind::kNull) {
-    return WrongKind(*this, name, "a string",
-                     "write \"\" for an empty string, or \"null\" for the word");
+    return WrongKind(
+        *this, name, "a string",
+        data_->is_tilde ? TildeHint() : "write \"\" for an empty string, or \"null\" for the word");
   }
   if (kind() != Kind::kScalar) return WrongKind(*this, name, "a string");
   if (text().find('\0') != std::string::npos) {
@@ -600,6 +726,10 @@ Result<std::vector<std::string>> YamlNode::AsStrings(std::string_view name) cons
     strings.push_back(std::move(item));
   }
   return strings;
+}
+
+std::string YamlNode::TildeHint() const {
+  return data_->is_tilde ? "~ alone is null in YAML: write \"~\" for the home directory" : "";
 }
 
 Status YamlNode::Error(std::string_view what, std::string hint) const {

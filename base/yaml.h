@@ -52,6 +52,9 @@ class YamlNode {
   /// A sequence of such scalars.
   Result<std::vector<std::string>> AsStrings(std::string_view name) const;
 
+  /// What to write instead of the null that a `~` has become; empty for other nodes.
+  std::string TildeHint() const;
+
   /// kSpecInvalid at this node's place: "job.yaml:7:3: <what>".
   Status Error(std::string_view what, std::string hint = {}) const;
 
@@ -89,10 +92,12 @@ struct YamlNode::Entry {
 /// aliases and merge keys (<<) work; with them expanded, the tree has at most 250,000 values.
 /// Columns count bytes. `file_name` only appears in messages. Pure. Threads: any.
 /// `warnings`: of duplicate keys the last value counts, as with PyYAML, and a line says so; another
-/// line tells each key on which merged mappings disagree: the first of them counts, as YAML has it.
-/// Errors: kSpecInvalid with file:line:column for bad syntax, a key that is not a scalar, duplicate
-/// keys without `warnings` (naming both places), a second document, more than 64 levels, control
-/// bytes, tags that change what a value is.
+/// line tells each key on which merged mappings disagree: the first of a list counts, as YAML has
+/// it, and the last of several `<<`; another each anchor that is defined again: for the aliases
+/// below, the last counts.
+/// Errors: kSpecInvalid with file:line:column for bad syntax, a key that is not a scalar or lacks
+/// its colon, duplicate keys without `warnings` (naming both places), a second document, more than
+/// 64 levels, control characters and line breaks of YAML 1.1 alone, tags that do not fit.
 Result<YamlNode> ParseYaml(std::string_view text, std::string file_name,
                            std::vector<std::string>* warnings = nullptr);
 

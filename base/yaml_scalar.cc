@@ -167,4 +167,10 @@ bool IsTypedWithoutQuotes(std::string_view text) {
          ParseDouble(text).has_value() || text == "=" || text == "<<";
 }
 
+std::string FloatText(double number) {
+  std::string text = fmt::format("{}", number);
+  if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
+  return text;
+}
+
 }  // namespace hvdray

@@ -22,6 +22,9 @@ PythonValue TypePlainScalar(std::string_view text);
 /// string: what TypePlainScalar() types, a date, or a number such as 1e3.
 bool IsTypedWithoutQuotes(std::string_view text);
 
+/// A finite number as a plain scalar that TypePlainScalar() takes for a float: "3.0", "1.0e+30".
+std::string FloatText(double number);
+
 }  // namespace hvdray
 
 #endif  // HVDRAY_BASE_YAML_SCALAR_H_

@@ -506,9 +506,7 @@ YamlNode AsNumber(const YamlNode& node) {
   const Result<double> number = node.AsDouble("");
   const bool is_text = std::holds_alternative<std::string>(TypeScalar(node));
   if (!number.ok() || !is_text) return node;
-  std::string text = fmt::format("{}", *number);
-  if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
-  return YamlNode::Scalar(std::move(text), /*is_quoted=*/false, node);
+  return YamlNode::Scalar(FloatText(*number), /*is_quoted=*/false, node);
 }
 
 /// `node` with each value of its list or map passed through `change`, which also gets the key.

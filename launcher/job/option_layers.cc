@@ -281,7 +281,9 @@ Status ReadCommand(const YamlNode::Entry& entry, FileKind kind, OptionLayer* lay
 }
 
 Status ReadEntry(const YamlNode::Entry& entry, FileKind kind, OptionLayer* layer) {
-  if (entry.value.IsNull()) return AtKey(entry, fmt::format("{} has no value", Quoted(entry.key)));
+  if (entry.value.IsNull()) {
+    return AtKey(entry, fmt::format("{} has no value", Quoted(entry.key)), entry.value.TildeHint());
+  }
   if (entry.key == "command") return ReadCommand(entry, kind, layer);
   const OptionKey* key = FindKey(entry.key);
   if (key == nullptr) return UnknownKey(entry);

@@ -628,7 +628,7 @@ setup_commands: [true, 12:30]
 head_node_type: 1_0
 available_node_types:
   1_0:
-    labels: {rack: 007, zone: no}
+    labels: {rack: 007, zone: no, yes: 1, 010: ~x}
     resources: {CPU: 0x8, memory: 8_000_000_000}
     node_config:
       InstanceType: m5.large
@@ -644,7 +644,7 @@ available_node_types:
   EXPECT_EQ(json["max_workers"], 8);
   EXPECT_EQ(json["setup_commands"], Json::array({"true", "12:30"}));
   const Json& type = json["available_node_types"]["1_0"];
-  EXPECT_EQ(DumpJson(type["labels"]), R"({"rack":"007","zone":"no"})");
+  EXPECT_EQ(DumpJson(type["labels"]), R"({"rack":"007","zone":"no","yes":"1","010":"~x"})");
   EXPECT_EQ(DumpJson(type["resources"]), R"({"CPU":8,"memory":8000000000})");
   EXPECT_EQ(type["node_config"]["KeyName"], "0777");
   EXPECT_EQ(DumpJson(type["node_config"]["TagSpecifications"][0]["Tags"]),
@@ -652,8 +652,9 @@ available_node_types:
             R"({"Key":"d","Value":"2026-11-28"}])");
   EXPECT_EQ(type["node_config"]["CpuOptions"]["CoreCount"], 2);
   const std::string text = YamlText(*spec->modern);
-  for (const char* line : {"cluster_name: '0123'", "- 'true'", "- '12:30'", "head_node_type: '1_0'",
-                           "Key: '12345'", "Value: '2026-11-28'", "rack: '007'"}) {
+  for (const char* line :
+       {"cluster_name: '0123'", "- 'true'", "- '12:30'", "head_node_type: '1_0'", "Key: '12345'",
+        "Value: '2026-11-28'", "rack: '007'", "'yes': '1'", "'010': ~x"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
 }

@@ -681,6 +681,7 @@ TEST(JobFileTest, NamesThePlaceOfEveryFault) {
       {"hosts: a:1\nhostfile: f\n", "job.yaml:2:1"},
       {"file: x\n", "job.yaml:1:1"},
       {"grace:\n", "job.yaml:1:1"},
+      {"cwd: ~\n", "job.yaml:1:1"},
       {"command: []\n", "job.yaml:1:10"},
       {"command: {a: b}\n", "job.yaml:1:10"},
       {"- a\n", "job.yaml:1:1"},

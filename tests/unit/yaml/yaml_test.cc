@@ -131,6 +131,35 @@ TEST(YamlParseTest, DuplicateKeysNameBothPlaces) {
   }
 }
 
+TEST(YamlParseTest, ReadsWhatPyYamlReads) {
+  // What yaml.safe_load() of PyYAML 6.0.4 gives, but for the keys, which are text here.
+  const std::pair<const char*, const char*> table[] = {
+      {"a: >+\n  x\n  y\n\n\nb: 1\n", "{a: \"x y\n\n\n\", b: 1}"},
+      {"a: >+\n  x\n   m\n\n  y\n\n", "{a: \"x\n m\n\ny\n\n\"}"},
+      {"a: >+\n  x\n   m\n\n \n# c\n", "{a: \"x\n m\n\n\n\"}"},
+      {"a:\n- >+\n  x\n\n- b: &y !!str >+ # c\n   z", "{a: [\"x\n\n\", {b: \"z\"}]}"},
+      {"a: >1+\n  x\n y\n\n...\n", "{a: \" x\ny\n\n\"}"},
+      {"--- >+\n x\n\n...\n", "\"x\n\n\""},
+      {"a: >+\n\n\nb: >+\n   x\n  \n   ", "{a: \"\n\n\", b: \"x\n\n\"}"},
+      {"a: >\n  x\n\n\nb: |+\n  x\n\n# c\n", "{a: \"x\n\", b: \"x\n\n\"}"},
+      {"a: |2-\n   x\n  y\n # c\nb: 1\n", "{a: \" x\ny\", b: 1}"},
+      {"yes: 1\n010: 2\n1: 3\n2024-01-01: 4\n'': 5\n",
+       "{yes: 1, 010: 2, 1: 3, 2024-01-01: 4, : 5}"},
+      {"? a\n: b\n? c\n? |\n  d\n: e\nf g : h\n", "{a: b, c: null, d\n: e, f g: h}"},
+      {"%YAML 1.1\n---\na: {\n  b, \"c\":d,\n  e: [1,\n2]\n}\n...\n",
+       "{a: {b: null, c: d, e: [1, 2]}}"},
+      {"\xEF\xBB\xBF# c\r\na: \"x\\\r\n   \\ty\\u00e9\"\r\n", "{a: \"x\ty\xC3\xA9\"}"},
+      {"a: &x !!str 1\nb: [*x,*x]\n&k c: *k\n", "{a: \"1\", b: [\"1\", \"1\"], c: c}"}};
+  for (const auto& [text, shape] : table) EXPECT_EQ(Shape(Parsed(text)), shape) << text;
+}
+
+TEST(YamlParseTest, AKeyInABlockNeedsItsColon) {
+  ExpectFaulty("a: 1\nb\n", "f.yaml:2:1");
+  ExpectFaulty("a:\n  b: 1\n  np:4\n", "f.yaml:3:3");
+  ExpectFaulty("- a: 1\n  b\n- c\n", "f.yaml:2:3");
+  EXPECT_NE(Hint("a: 1\nnp:4\n").find("KEY: VALUE"), std::string::npos);
+}
+
 /// The tree in one line, then the warnings.
 std::string WithWarnings(std::string_view text) {
   std::vector<std::string> warnings;
@@ -145,6 +174,9 @@ TEST(YamlParseTest, OfDuplicateKeysTheLastCountsWhereWarningsAreAskedFor) {
   EXPECT_EQ(WithWarnings("np: 1\nhosts: a\nnp: 2\n"),
             "{np: 2, hosts: a}\n"
             "f.yaml:3:1: duplicate key np, first at f.yaml:1:1: the last value counts");
+  EXPECT_EQ(WithWarnings("<<: {a: 1}\n<<: {b: 2}\n"),
+            "{b: 2, a: 1}\nf.yaml:2:1: duplicate key <<, first at f.yaml:1:1: both are merged; "
+            "where they disagree, the last value counts");
   EXPECT_EQ(WithWarnings("<<: {a: 1, b: 1}\n<<: {b: 2}\n").substr(0, 12), "{b: 2, a: 1}");
   EXPECT_EQ(WithWarnings("<<: {a: 1}\n'<<': 2\n").substr(0, 13), "{a: 1, <<: 2}");
 }
@@ -160,6 +192,17 @@ TEST(YamlParseTest, AKeyOnWhichMergedMappingsDisagreeIsToldWithBothPlaces) {
     EXPECT_EQ(WithWarnings(same).find('\n'), std::string::npos) << WithWarnings(same);
   }
   EXPECT_NE(WithWarnings("u: {<<: [{x: 1}, {x: '1'}]}\n").find("disagree"), std::string::npos);
+}
+
+TEST(YamlParseTest, AnAnchorThatIsDefinedAgainIsToldWithBothPlaces) {
+  const std::string told = WithWarnings("a: &x 1\nb: !!map &x {x: 2}\nc: [&y , *x]\nd: &y\n");
+  EXPECT_TRUE(
+      told.starts_with("{a: 1, b: {x: 2}, c: [null, {x: 2}], d: null}\n"
+                       "f.yaml:2:4: anchor x is defined again, first at f.yaml:1:4: "))
+      << told;
+  EXPECT_NE(told.find("\nf.yaml:4:4: anchor y is defined again, first at f.yaml:3:5: "),
+            std::string::npos)
+      << told;
 }
 
 TEST(YamlParseTest, KeysMustBeScalars) {
@@ -185,6 +228,9 @@ TEST(YamlParseTest, SyntaxErrorsNameTheLineAndOftenAHint) {
   ExpectFaulty("a: @x\n", "f.yaml:1:4");
   EXPECT_NE(Hint("a: @x\n").find('@'), std::string::npos);
   ExpectFaulty("a: *nobody\n", "f.yaml:1:4");
+  EXPECT_NE(Hint("a: *.py\n").find('*'), std::string::npos);
+  EXPECT_NE(Hint("- &a |\n  x\n").find("anchor"), std::string::npos);
+  EXPECT_EQ(Shape(Parsed("- &a |\n   x\n")), "[\"x\n\"]");
   ExpectFaulty("%YAML 3.0\n---\na: 1\n", "f.yaml:1:1");
   ExpectFaulty("a: \"\\ud800\"\n", "f.yaml:1:11");
 }
@@ -205,16 +251,23 @@ TEST(YamlParseTest, TabsAsIndentationAreNamedAsSuch) {
     ExpectFaulty(text, "");
     EXPECT_NE(Hint(text).find("tabs"), std::string::npos) << text;
   }
-  EXPECT_EQ(Shape(Parsed("a:\t1\nb: [1,\t2]\n")), "{a: 1, b: [1, 2]}") << "tabs elsewhere are fine";
+  EXPECT_EQ(Shape(Parsed("a:\t1\t\nb: [1,\t2]\t# c\nc:\t\n-\t'x'\t\nd: true\t\n")),
+            "{a: 1, b: [1, 2], c: [\"x\"], d: true}")
+      << "tabs elsewhere are fine";
 }
 
 TEST(YamlParseTest, TagsOfTheCoreSchemaWorkAndOthersAreRefused) {
   EXPECT_EQ(Shape(Parsed("[!!str 3, !!int '4', !!seq [a], ! x]")), "[\"3\", 4, [a], \"x\"]");
+  EXPECT_EQ(Shape(Parsed("[!!float 3, !!float '-3', !!float 010, !!float .5, !!float 1e30]")),
+            "[3.0, -3.0, 10.0, 0.5, 1.0e+30]");
+  EXPECT_EQ(Shape(Parsed("[!!null '', !!null ~, !!null x, !!bool 'yes', !!str ~, !!str 12]")),
+            "[null, null, null, yes, \"~\", \"12\"]");
+  EXPECT_EQ(Shape(Parsed("u:\n  !!merge <<: {x: 1}\n")), "{u: {x: 1}}") << "as Go writes it";
   ExpectFaulty("a: !python/object x\n", "f.yaml:1:4");
   ExpectFaulty("a: !mine [1]\n", "f.yaml:1:4");
   ExpectFaulty("!mine {a: 1}\n", "f.yaml:1:1");
-  for (const auto* value : {"!!binary aGVsbG8=", "!!set {a}", "!!omap [a: 1]", "!!float 1",
-                            "!!int x", "!!null x", "!!str [a]", "!!timestamp 2026-01-01"}) {
+  for (const auto* value : {"!!binary aGVsbG8=", "!!set {a}", "!!omap [a: 1]", "!!float x",
+                            "!!int x", "!!bool x", "!!str [a]", "!!timestamp 2026-01-01"}) {
     ExpectFaulty("a: " + std::string(value) + "\n", "f.yaml:1:4");
   }
 }
@@ -329,6 +382,7 @@ TEST(YamlReadTest, AnyScalarIsAStringAsItStands) {
     EXPECT_EQ(*value, wanted) << text;
   }
   ExpectWrong("~", Value("~").AsString("s"), "s");
+  EXPECT_NE(Value("~").AsString("s").status().hint(), Value("null").AsString("s").status().hint());
   ExpectWrong("[x]", Value("[x]").AsString("s"), "s");
   ExpectWrong("\"a\\0b\"", Value("\"a\\0b\"").AsString("s"), "s");
 }
@@ -439,6 +493,11 @@ TEST(YamlHostileTest, ControlBytesAreRefusedWithTheirPlace) {
   ExpectFaulty("a: \x1b[31m\n", "f.yaml:1:4");
   ExpectFaulty("a: \x7f\n", "f.yaml:1:4");
   ExpectFaulty("# comment \x01\n", "f.yaml:1:11");
+  // Line breaks of YAML 1.1 alone, and what PyYAML refuses.
+  for (const char* odd : {"\xC2\x81", "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\xEF\xBF\xBE"}) {
+    ExpectFaulty("# c" + std::string(odd) + "a: 1\n", "f.yaml:1:4");
+  }
+  EXPECT_EQ(ErrorOf("a: \xC2\xA0\xE2\x80\xA7\xEF\xBF\xBD\n"), "no error");
 }
 
 TEST(YamlHostileTest, OnlyUtf8IsRead) {
