@@ -191,7 +191,7 @@ Result<int> RunOnHost(const ClusterAccess& access, const ClusterNode& node,
   for (const std::string& warning : warnings) {
     Tell(LogLevel::kWarning, fmt::format("hvdray {}", access.command), warning);
   }
-  if (code.ok()) return code;
+  if (code.ok() || code.status().code() == ErrorCode::kOutputLost) return code;
   const std::string& key_name = node.host.address.host_key_alias;
   if (code.status().code() == ErrorCode::kHostKeyRejected && !key_name.empty()) {
     return Status(

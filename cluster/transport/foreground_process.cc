@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 
 #include "base/exec.h"
 #include "base/fd.h"
+#include "base/report_file.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "cluster/transport/child_process.h"
@@ -57,11 +59,12 @@ enum class Place : uint8_t { kOurGroup, kOwnSession };
 
 /// In the child of fork, before anything may allocate or lock. Never returns.
 [[noreturn]] void BecomeCommand(char* const* argv, const sigset_t& mask, pid_t parent, Place place,
-                                int report_fd, int error_fd) {
+                                int report_fd, int output_fd, int error_fd) {
   if (place == Place::kOwnSession) ::setsid();
   // Whoever kills us wants the command to end, too; ssh's end ends it over there.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);
+  if (output_fd >= 0) ::dup2(output_fd, STDOUT_FILENO);
   if (error_fd >= 0) ::dup2(error_fd, STDERR_FILENO);
   ::signal(SIGPIPE, SIG_DFL);  // this process ignores them
   ::signal(SIGXFSZ, SIG_DFL);
@@ -70,15 +73,17 @@ enum class Place : uint8_t { kOurGroup, kOwnSession };
 }
 
 /// Only while this process has one thread that goes on: nothing else runs meanwhile.
-/// `error_fd`: becomes its stderr; -1: ours does.
+/// `output_fd`, `error_fd`: become its stdout and stderr; -1: ours do.
 Result<pid_t> SpawnHere(const std::vector<std::string>& command, const sigset_t& mask, Place place,
-                        int error_fd) {
+                        int output_fd, int error_fd) {
   HVDRAY_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   const std::vector<char*> argv = ExecArray(command);
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoStatus("fork", errno);
-  if (pid == 0) BecomeCommand(argv.data(), mask, self, place, report.write_end.get(), error_fd);
+  if (pid == 0) {
+    BecomeCommand(argv.data(), mask, self, place, report.write_end.get(), output_fd, error_fd);
+  }
   const int error = AwaitExec(pid, std::move(report));
   if (error == 0) return pid;
   return Status(ErrorCode::kAgentStartFailed,
@@ -106,6 +111,42 @@ std::vector<std::string> LinesIn(std::string_view text) {
   }
   return lines;
 }
+
+/// Copies a child's stdout to ours, where that is a file or a device: ssh says nothing of what it
+/// could not write there, and ends as if it had. A terminal, pipe or socket is the child's own.
+class StdoutCopier {
+ public:
+  Status Open() {
+    struct stat info {};
+    const bool is_file = ::fstat(STDOUT_FILENO, &info) == 0 &&
+                         (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode)) &&
+                         ::isatty(STDOUT_FILENO) == 0;
+    if (!is_file) return {};
+    HVDRAY_ASSIGN_OR_RETURN(pipe_, MakePipe());
+    return SetNonBlocking(pipe_.read_end.get());
+  }
+  /// -1: the child has our stdout.
+  int child_fd() const { return pipe_.write_end.get(); }
+  void CloseChildEnd() { pipe_.write_end.Reset(); }
+  /// To poll; -1: nothing more comes.
+  int fd() const { return pipe_.read_end.get(); }
+  /// Copies a piece. Returns whether there was one. After a failed write the child's next one
+  /// fails, too.
+  bool Copy() {
+    std::array<char, 65536> bytes;
+    const ssize_t n = ::read(pipe_.read_end.get(), bytes.data(), bytes.size());
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (n > 0 && WriteAll(STDOUT_FILENO, {bytes.data(), static_cast<size_t>(n)}).ok()) return true;
+    if (n > 0) status_ = OutputLost("stdout", errno);
+    pipe_.read_end.Reset();
+    return false;
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  Pipe pipe_;
+  Status status_;
+};
 
 Result<UniqueFd> MakeMemoryFile() {
   UniqueFd fd(::memfd_create("hvdray-messages", MFD_CLOEXEC));
@@ -195,15 +236,19 @@ class Conversation {
 
 }  // namespace
 
-Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, ErrorsOf errors) {
+Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, ErrorsOf errors,
+                                   OutputBy output) {
   const ReadSignals signals;
   if (signals.fd() < 0) return ErrnoStatus("signalfd", errno);
   UniqueFd kept;
   if (errors == ErrorsOf::kAreKept) {
     HVDRAY_ASSIGN_OR_RETURN(kept, MakeMemoryFile());
   }
-  HVDRAY_ASSIGN_OR_RETURN(const pid_t child,
-                          SpawnHere(command, signals.before(), Place::kOurGroup, kept.get()));
+  StdoutCopier copier;
+  if (output == OutputBy::kUs) HVDRAY_RETURN_IF_ERROR(copier.Open());
+  HVDRAY_ASSIGN_OR_RETURN(const pid_t child, SpawnHere(command, signals.before(), Place::kOurGroup,
+                                                       copier.child_fd(), kept.get()));
+  copier.CloseChildEnd();
   ProcessEnd end;
   while (true) {
     int status = 0;
@@ -212,6 +257,9 @@ Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, Erro
       end.exit_code = ShellCode(status);
       // A signal of the terminal may have ended the child before we read it.
       PassSignals(signals.fd(), /*child=*/-1, &end.signo);
+      while (copier.Copy()) {
+      }
+      end.output_damage = copier.status();
       if (kept.is_valid()) end.error_lines = LinesIn(ContentsOf(kept.get()));
       return end;
     }
@@ -220,16 +268,19 @@ Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command, Erro
       ::raise(SIGSTOP);
       ::kill(child, SIGCONT);
     }
-    pollfd ready = {signals.fd(), POLLIN, 0};
-    if (::poll(&ready, 1, -1) > 0) PassSignals(signals.fd(), child, &end.signo);
+    std::array<pollfd, 2> ready = {pollfd{signals.fd(), POLLIN, 0}, pollfd{copier.fd(), POLLIN, 0}};
+    if (::poll(ready.data(), ready.size(), -1) <= 0) continue;
+    PassSignals(signals.fd(), child, &end.signo);
+    if (ready[1].revents != 0) (void)copier.Copy();
   }
 }
 
 Result<ProcessEnd> RunInOwnSession(const std::vector<std::string>& command, Duration grace) {
   const ReadSignals signals;
   if (signals.fd() < 0) return ErrnoStatus("signalfd", errno);
-  HVDRAY_ASSIGN_OR_RETURN(
-      const pid_t child, SpawnHere(command, signals.before(), Place::kOwnSession, /*error_fd=*/-1));
+  HVDRAY_ASSIGN_OR_RETURN(const pid_t child,
+                          SpawnHere(command, signals.before(), Place::kOwnSession, /*output_fd=*/-1,
+                                    /*error_fd=*/-1));
   ProcessEnd end;
   bool is_reaped = false;
   std::optional<TimePoint> kill_at;
@@ -258,10 +309,12 @@ Result<int> RunOverSsh(OpensshOptions options, const std::string& host, const st
   // ssh's own messages, apart from those of the command.
   HVDRAY_ASSIGN_OR_RETURN(const UniqueFd log, MakeMemoryFile());
   options.log_file = fmt::format("/proc/{}/fd/{}", ::getpid(), log.get());
-  HVDRAY_ASSIGN_OR_RETURN(const ProcessEnd end,
-                          RunInForeground(OpensshArgv(options, host, command)));
+  HVDRAY_ASSIGN_OR_RETURN(
+      const ProcessEnd end,
+      RunInForeground(OpensshArgv(options, host, command), ErrorsOf::kGoToOurs, OutputBy::kUs));
   const bool has_failed = end.exit_code == kSshFailed || end.exit_code > 128;
   if (has_failed && end.signo != 0) return 128 + end.signo;
+  HVDRAY_RETURN_IF_ERROR(end.output_damage);
   const std::vector<std::string> lines = LinesIn(ContentsOf(log.get()));
   if (end.exit_code == kSshFailed && !lines.empty()) return WhySshFailed(options, lines);
   *warnings = lines;

@@ -21,16 +21,22 @@ struct ProcessEnd {
   /// The last of SIGHUP, SIGINT, SIGQUIT and SIGTERM that this process received meanwhile; 0: none.
   int signo = 0;
   std::vector<std::string> error_lines;  ///< Of its stderr, if that was asked for.
+  /// kOutputLost if OutputBy::kUs could not write it whole, kReaderGone.
+  Status output_damage;
 };
 
 enum class ErrorsOf : uint8_t { kGoToOurs, kAreKept };
+/// Who writes the program's output into a stdout that is a file. We, where the program would not
+/// tell that it could not.
+enum class OutputBy : uint8_t { kProgram, kUs };
 
 /// Runs `command` (argv) with our stdin, stdout, stderr and process group, so that the terminal's
 /// size, keys and job control are the program's own. Passes signals on that were sent to this
 /// process alone, and stops when the program stops. Errors: kAgentStartFailed when it can't be
 /// executed, kOutOfResources, kSystem.
 Result<ProcessEnd> RunInForeground(const std::vector<std::string>& command,
-                                   ErrorsOf errors = ErrorsOf::kGoToOurs);
+                                   ErrorsOf errors = ErrorsOf::kGoToOurs,
+                                   OutputBy output = OutputBy::kProgram);
 
 /// The same in a session of its own, without a terminal to take keys or signals from. Whichever
 /// signal this process receives, of its terminal's keys, too, the session's process group gets
@@ -41,7 +47,7 @@ Result<ProcessEnd> RunInOwnSession(const std::vector<std::string>& command, Dura
 /// Runs `command` on `host` in the foreground through the system's ssh and returns the command's
 /// exit code, or 128 + n after signal n ended ssh. `warnings`: what ssh itself said although the
 /// connection held, as about a forwarded port. Errors: those of ExplainOpenssh() when ssh failed,
-/// and of RunInForeground().
+/// kOutputLost if stdout was not written whole, and those of RunInForeground().
 Result<int> RunOverSsh(OpensshOptions options, const std::string& host, const std::string& command,
                        std::vector<std::string>* warnings);
 

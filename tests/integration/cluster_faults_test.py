@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `hvdray up` says on two sshd hosts when something is wrong there or with the key: one line for each, the right code,
-and no Ray started.
+"""What `hvdray up` and `hvdray exec` say on two sshd hosts when something is wrong there, here or with the key: one line for
+each, the right code, and no Ray started.
 
 Not tested here: faults of the file and of a step (cluster_up_test.py), of a cloud (cluster_cloud_test.py)."""
 
@@ -14,7 +14,7 @@ import pytest
 
 from at_terminal import Screen, Terminal
 from hosts_processes import wait_until
-from make_hosts import Hosts
+from make_hosts import LAUNCHER, Hosts
 
 # A ray of some other tool, and no python3.
 PRETEND_RAY = """mkdir -p ~/bin
@@ -44,6 +44,18 @@ class Cluster:
         result = self.hosts.run([self.binary, "up", "--yes", *words, "cluster.yaml"], cwd=str(self.folder), timeout=240)
         assert result.returncode == code, result.stdout + result.stderr
         return result
+
+    def call(self, command, *words, **how):
+        self.write()
+        return self.hosts.run([self.binary, command, *words], cwd=str(self.folder), timeout=60, **how)
+
+    def at_terminal(self, *words):
+        self.write()
+        return Terminal(lambda **io: self.hosts.popen([self.binary, *words], env={**os.environ, "TERM": "xterm"},
+                                                      cwd=str(self.folder), **io))
+
+    def running(self, name, text):
+        return [pid for pid, line in self.hosts.processes(name).items() if line.strip() == text]
 
     def up_at_terminal(self, rows, columns, **replaced):
         self.write(**replaced)
@@ -174,3 +186,23 @@ def test_a_pause_and_ctrl_c_take_the_board_away(cluster):
     assert all("setting up" in line for line in block_of(cluster, screen)), "of the table alone"
     assert screen.is_sane, screen.lines
     assert "interrupted" in "".join(screen.lines)
+
+
+@pytest.mark.parametrize("where, why, command", [("/dev/full", "No space left on device", "head -c 3000000 /dev/zero"),
+                                                 (None, "it is closed", "echo little")])
+def test_output_of_exec_that_is_not_written_whole_is_an_error(cluster, where, why, command):
+    """ssh says nothing of it, and ends with the command's code, or with 141 where that had more to say."""
+    def close():
+        os.close(1)
+
+    with open(where or os.devnull, "wb") as stdout:
+        result = cluster.call("exec", "cluster.yaml", command, stdout=stdout, stderr=subprocess.PIPE,
+                              preexec_fn=None if where else close)
+    assert result.returncode == 125, (result.returncode, result.stderr)
+    assert result.stderr.startswith(f"hvdray exec: write to stdout: {why} [HVD-E0305]"), result.stderr
+
+
+def test_output_of_exec_in_a_file_is_whole(cluster):
+    with open(cluster.folder / "out", "wb") as stdout:
+        result = cluster.call("exec", "cluster.yaml", "head -c 3000000 /dev/zero; exit 5", stdout=stdout, stderr=subprocess.PIPE)
+    assert result.returncode == 5 and (cluster.folder / "out").read_bytes() == bytes(3000000), result.stderr
