@@ -172,6 +172,8 @@ constexpr SshMessage kSshMessages[] = {
     {"banner exchange: Connection", ErrorCode::kHostBusy, kBusy},
     {"Connection closed by", ErrorCode::kHostBusy, kBusy},
     {"Connection reset by", ErrorCode::kHostBusy, kBusy},
+    {"bind [", ErrorCode::kAddressInUse,
+     "it is a port of this machine: forward another one, --port-forward LOCAL:REMOTE"},
 };
 
 /// The last line that is not ssh's own: what a proxy said. Empty: nothing.

@@ -86,8 +86,9 @@ Result<pid_t> SpawnHere(const std::vector<std::string>& command, const sigset_t&
   }
   const int error = AwaitExec(pid, std::move(report));
   if (error == 0) return pid;
-  return Status(ErrorCode::kAgentStartFailed,
-                fmt::format("{}: {}", command.front(), ::strerror(error)));
+  return Status(
+      ErrorCode::kAgentStartFailed, fmt::format("{}: {}", command.front(), ::strerror(error)),
+      error == ENOENT ? fmt::format("hvdray starts {} for this: install it", command.front()) : "");
 }
 
 /// Passes on the signals that are waiting; child -1: only notes them. Those of the terminal's keys
@@ -170,6 +171,19 @@ Status WhySshFailed(const OpensshOptions& options, const std::vector<std::string
   const Status how(ErrorCode::kAgentStartFailed,
                    fmt::format("ssh exited with code {}", kSshFailed));
   return ExplainOpenssh(how, lines, options.proxy);
+}
+
+// Functions of ssh that speak when asked to by LogVerbose: of a log-in that succeeds (not where a
+// master connection has it), and of the command's end, which quiet levels don't tell apart from
+// that of the connection: 255 may be either's code.
+constexpr std::string_view kLogIn = "ssh_userauth2()";
+constexpr std::string_view kEnd = "client_input_channel_req()";
+
+/// Removes the lines that the function of ssh wrote, and returns whether there were any.
+bool TakeLinesOf(std::string_view function, std::vector<std::string>& lines) {
+  return std::erase_if(lines, [function](const std::string& line) {
+           return line.find(function) != std::string::npos;
+         }) > 0;
 }
 
 /// A child's three pipes, and what went through them.
@@ -309,14 +323,23 @@ Result<int> RunOverSsh(OpensshOptions options, const std::string& host, const st
   // ssh's own messages, apart from those of the command.
   HVDRAY_ASSIGN_OR_RETURN(const UniqueFd log, MakeMemoryFile());
   options.log_file = fmt::format("/proc/{}/fd/{}", ::getpid(), log.get());
+  for (std::string& option : options.session_options) {
+    if (option.starts_with("LogVerbose=")) option += fmt::format(",*:{}:*,*:{}:*", kLogIn, kEnd);
+  }
   HVDRAY_ASSIGN_OR_RETURN(
       const ProcessEnd end,
       RunInForeground(OpensshArgv(options, host, command), ErrorsOf::kGoToOurs, OutputBy::kUs));
   const bool has_failed = end.exit_code == kSshFailed || end.exit_code > 128;
   if (has_failed && end.signo != 0) return 128 + end.signo;
   HVDRAY_RETURN_IF_ERROR(end.output_damage);
-  const std::vector<std::string> lines = LinesIn(ContentsOf(log.get()));
+  std::vector<std::string> lines = LinesIn(ContentsOf(log.get()));
+  const bool has_begun = TakeLinesOf(kLogIn, lines);
+  const bool has_ended = TakeLinesOf(kEnd, lines);
   if (end.exit_code == kSshFailed && !lines.empty()) return WhySshFailed(options, lines);
+  if (end.exit_code == kSshFailed && has_begun && !has_ended) {
+    return Status(ErrorCode::kAgentLost, "the connection broke before the command had ended",
+                  "check the network, and whether the host is up");
+  }
   *warnings = lines;
   return end.exit_code;
 }

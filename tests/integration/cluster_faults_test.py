@@ -206,3 +206,18 @@ def test_output_of_exec_in_a_file_is_whole(cluster):
     with open(cluster.folder / "out", "wb") as stdout:
         result = cluster.call("exec", "cluster.yaml", "head -c 3000000 /dev/zero; exit 5", stdout=stdout, stderr=subprocess.PIPE)
     assert result.returncode == 5 and (cluster.folder / "out").read_bytes() == bytes(3000000), result.stderr
+
+
+def test_a_connection_that_breaks_is_no_exit_code_of_the_command(cluster):
+    result = cluster.call("exec", "cluster.yaml", "exit 255")
+    assert (result.returncode, result.stderr) == (255, "")
+    job = cluster.hosts.popen([cluster.binary, "exec", "cluster.yaml", "sleep 4731"], cwd=str(cluster.folder),
+                              stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: cluster.running("h1", "sleep 4731"), "the command runs")
+    for pid, line in cluster.hosts.processes("h1").items():
+        if line.startswith("sshd: root"):
+            os.kill(pid, signal.SIGKILL)
+    errors = job.communicate(timeout=60)[1]
+    assert job.returncode == 125, errors
+    assert f"{cluster.head}: the connection broke before the command had ended [HVD-" in errors, errors
+    wait_until(lambda: not cluster.running("h1", "sleep 4731"), "its end")
