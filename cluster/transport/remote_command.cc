@@ -18,16 +18,21 @@ namespace {
 // What ~/.bashrc sets counts, as for `ray up` and `ray exec`: a login bash does not read it by
 // itself, and past its usual guard it goes only if it is interactive. Without a terminal bash then
 // complains, and start-up files may print or read: they get /dev/null, the text gets descriptors 3
-// to 5. The subshell keeps bash from printing "logout". An interactive bash whose command ends by
-// Ctrl-C ends with 1, unless it is told otherwise.
+// to 5. The subshell keeps bash from printing "logout". A start-up file may end the shell, or be
+// another one from there on (`exec zsh`): nobody would know that the text never ran, but for the
+// signal that bash sends before it. An interactive bash whose command ends by
+// Ctrl-C ends with 1, unless it is told otherwise; one whose command is stopped by Ctrl-Z ends, and
+// the command with it, so that key does nothing, as in ssh's own sessions.
 constexpr std::string_view kQuietLogin =
-    R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
-    R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; )sh"
+    R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; b=; trap b=1 USR1; )sh"
+    R"sh(bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; kill -USR1 $PPID; )sh"
     R"sh((exec 0<&5 1>&4 2>&3 3>&- 4>&- 5<&-; eval "$1")' hvdray "$1" )sh"
-    R"sh(3>&2 4>&1 5<&0 </dev/null >/dev/null 2>&1)sh";
+    R"sh(3>&2 4>&1 5<&0 </dev/null >/dev/null 2>&1; s=$?; [ -n "$b" ] && exit $s; )sh"
+    R"sh(echo "hvdray: $(uname -n): a start-up file of bash ended it (exit, exec) before the )sh"
+    R"sh(command, which did not run: see ~/.bash_profile, ~/.profile, ~/.bashrc" >&2; exit 125)sh";
 constexpr std::string_view kTerminalLogin =
     R"sh(command -v bash >/dev/null 2>&1 || exec sh -c "$1"; )sh"
-    R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; trap "exit 130" INT; )sh"
+    R"sh(exec bash --login -i -c '[ -f ~/.bashrc ] && . ~/.bashrc; trap "exit 130" INT; trap "" TSTP; )sh"
     R"sh((eval "$1")' hvdray "$1")sh";
 
 // It leads a session, by sshd or RunInOwnSession(), so $$ is the group of all that runs here. It

@@ -221,3 +221,34 @@ def test_a_connection_that_breaks_is_no_exit_code_of_the_command(cluster):
     assert job.returncode == 125, errors
     assert f"{cluster.head}: the connection broke before the command had ended [HVD-" in errors, errors
     wait_until(lambda: not cluster.running("h1", "sleep 4731"), "its end")
+
+
+def test_a_start_up_file_that_ends_the_shell_is_told_instead_of_a_success(cluster):
+    profile = cluster.hosts.folder("h1") / "home/.bashrc"
+    try:
+        for line in ("exec true", "exit 0", "exit 3"):
+            profile.write_text(f'case $- in *i*) ;; *) return ;; esac\n{line}\n')
+            result = cluster.call("exec", "cluster.yaml", "echo ran")
+            assert (result.returncode, result.stdout) == (125, ""), result.stderr
+            assert "hvdray: h1: a start-up file of bash ended it" in result.stderr and "~/.bashrc" in result.stderr
+    finally:
+        profile.unlink()
+
+
+@pytest.mark.parametrize("head", ["h1", "here"])
+def test_ctrl_z_does_not_end_a_command(cluster, head):
+    if head == "here":
+        cluster.write = lambda: Cluster.write(cluster, provider="{type: local, head_ip: 127.0.0.1, worker_ips: []}")
+    try:
+        name = LAUNCHER if head == "here" else head
+        window = cluster.at_terminal("exec", "cluster.yaml", "sleep 4732; echo over")
+        wait_until(lambda: cluster.running(name, "sleep 4732"), "the command runs")
+        window.type("\x1a")
+        window.wait_for(r"\^Z")
+        for pid in cluster.running(name, "sleep 4732"):
+            assert "T" not in pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2]
+            os.kill(pid, signal.SIGKILL)
+        window.wait_for("over\r\n")
+        assert window.code() == 0
+    finally:
+        vars(cluster).pop("write", None)
