@@ -21,8 +21,11 @@ std::string ToText(const CommandRequest& request) {
 }
 
 Result<ClusterNode> NodeOf(ClusterAccess& access, const CommandRequest& request) {
-  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   const RawOption* address = request.said.Find(OptionId::kNodeIp);
+  if (address != nullptr && address->last().empty()) {  // an unset variable is not the head
+    return Status(ErrorCode::kUsage, fmt::format("{} must not be empty", address->label));
+  }
+  HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   return ResolveNode(access, address == nullptr ? std::string() : address->last());
 }
 

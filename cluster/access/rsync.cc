@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,14 @@ std::string Joined(const std::vector<std::string>& lines) {
 /// "data" of "/a/data".
 std::string Name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+/// On this machine, too, a path of the cluster's side is below the home directory, where rsync over
+/// ssh begins.
+std::string BelowHome(const std::string& path) {
+  if (path == "~") return ExpandedHome(path) + "/";
+  const std::string expanded = ExpandedHome(path);
+  return expanded.starts_with('/') ? expanded : ExpandedHome("~") + "/" + expanded;
+}
+
 /// The copier of one host at a time.
 class Copier {
  public:
@@ -44,7 +54,17 @@ class Copier {
   /// 0, or 128 + signal.
   Result<int> Copy(RsyncCopy copy, const ClusterNode& node) {
     const bool is_here = IsHere(access_, node);
-    if (!is_here) copy.host = node.host.dial_name();
+    if (is_here) {
+      std::string& theirs = copy.is_down ? copy.source : copy.target;
+      theirs = BelowHome(theirs);
+      std::error_code ignored;  // rsync says what is missing
+      if (copy.makes_parent) {
+        const std::filesystem::path target(theirs.substr(0, theirs.find_last_not_of('/') + 1));
+        std::filesystem::create_directories(target.parent_path(), ignored);
+      }
+    } else {
+      copy.host = node.host.dial_name();
+    }
     copy.excludes = access_.file.rsync_exclude;
     copy.filters = access_.file.rsync_filter;
     OpensshOptions ssh;
@@ -161,6 +181,16 @@ std::vector<RsyncCopy> MountsOf(const ClusterSpec& file) {
   return copies;
 }
 
+/// An empty word, of a variable that is not set, would be the whole home directory for rsync.
+Status CheckPlaces(const std::vector<std::string>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (!words[i].empty()) continue;
+    return {ErrorCode::kUsage, fmt::format("{} must not be empty", i == 1 ? "SOURCE" : "TARGET"),
+            "the home directory there is ~/, the current one here is ."};
+  }
+  return {};
+}
+
 /// What is copied here must not replace what the copy is made with.
 Status CheckTarget(const ClusterAccess& access, const CommandRequest& request) {
   const std::string& target = request.arguments[2];
@@ -176,6 +206,7 @@ Status CheckTarget(const ClusterAccess& access, const CommandRequest& request) {
 Result<int> RsyncUp(ClusterAccess& access, const CommandRequest& request, const RunJobFn& run) {
   const std::vector<std::string>& words = request.arguments;
   if (words.size() == 2) return Status(ErrorCode::kUsage, "SOURCE without TARGET");
+  HVDRAY_RETURN_IF_ERROR(CheckPlaces(words));
   std::vector<RsyncCopy> copies;
   if (words.size() == 3) {
     RsyncCopy copy;
@@ -211,6 +242,7 @@ Result<int> RsyncDown(ClusterAccess& access, const CommandRequest& request) {
     return Status(ErrorCode::kUsage, "SOURCE and TARGET are needed",
                   fmt::format("hvdray rsync-down {} '~/results' ./results", access.path));
   }
+  HVDRAY_RETURN_IF_ERROR(CheckPlaces(request.arguments));
   HVDRAY_RETURN_IF_ERROR(CheckTarget(access, request));
   HVDRAY_RETURN_IF_ERROR(FindNodes(access));
   HVDRAY_ASSIGN_OR_RETURN(const ClusterNode head, ResolveHead(access));

@@ -252,3 +252,38 @@ def test_ctrl_z_does_not_end_a_command(cluster, head):
         assert window.code() == 0
     finally:
         vars(cluster).pop("write", None)
+
+
+def test_a_port_that_is_taken_and_words_that_are_empty_are_named(cluster):
+    keeper = cluster.hosts.popen(["python3", "-c", "import socket\nwith socket.socket() as s:\n s.bind(('127.0.0.1', 9731))\n"
+                                  " s.listen()\n print(flush=True)\n input()"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        keeper.stdout.readline()
+        result = cluster.call("exec", "-p", "9731:22", "cluster.yaml", "true")
+    finally:
+        keeper.communicate(b"\n")
+    assert result.returncode == 125 and "bind [127.0.0.1]:9731: Address already in use" in result.stderr, result.stderr
+    assert "--port-forward LOCAL:REMOTE" in result.stderr
+    (cluster.folder / "mine").write_text("")
+    for words, name in ((("rsync-down", "cluster.yaml", "", "."), "SOURCE"), (("rsync-up", "cluster.yaml", "mine", ""), "TARGET"),
+                        (("exec", "cluster.yaml", "--node-ip", "", "true"), "--node-ip")):
+        result = cluster.call(*words)
+        assert result.returncode == 2 and f"{name} must not be empty" in result.stderr, result.stderr
+    assert not (cluster.folder / ".ssh").exists()
+
+
+def test_paths_on_a_head_that_is_this_machine_are_below_the_home_directory_too(cluster):
+    home = cluster.hosts.folder(LAUNCHER) / "home"
+    mount = cluster.folder / "mounted"
+    mount.write_text("mounted")
+    cluster.write(provider="{type: local, head_ip: 127.0.0.1, worker_ips: []}", file_mounts=f"{{'~/m/n': {mount}}}")
+    for words in (("mounted", "~/tilde"), ("mounted", "relative"), (), ):
+        result = cluster.hosts.run([cluster.binary, "rsync-up", "cluster.yaml", *words], cwd=str(cluster.folder))
+        assert result.returncode == 0, result.stderr
+    for words in (("~/tilde", "down1"), ("relative", "down2")):
+        result = cluster.hosts.run([cluster.binary, "rsync-down", "cluster.yaml", *words], cwd=str(cluster.folder))
+        assert result.returncode == 0, result.stderr
+    for place in (home / "tilde", home / "relative", home / "m/n", cluster.folder / "down1", cluster.folder / "down2"):
+        assert place.read_text() == "mounted"
+    assert not (cluster.folder / "~").exists() and not (cluster.folder / "relative").exists()
