@@ -26,7 +26,7 @@ Result<int> StopOnFile(ClusterAccess& access, const CommandRequest& request) {
                           StopRayJobs(request, std::move(ray), {words.begin() + 1, words.end()}));
   if (code == 0 && words.size() == 1) {
     Tell(LogLevel::kInfo, "hvdray stop",
-         fmt::format("the cluster runs on; hvdray down {} ends it", access.path));
+         fmt::format("the cluster runs on; hvdray down {} ends it", access.words));
   }
   return code;
 }

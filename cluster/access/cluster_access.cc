@@ -71,6 +71,8 @@ Result<ClusterAccess> OpenClusterFile(std::string_view command, const CommandReq
   access.spec = request.spec;
   if (request.Has(OptionId::kClusterVerbose)) SetLogLevel(LogLevel::kInfo);
   HVDRAY_ASSIGN_OR_RETURN(access.file, ReadClusterFile(command, access.path, request.said));
+  access.words = TypedWord(access.path);
+  if (request.Has(OptionId::kClusterName)) access.words += " -n " + access.file.cluster_name;
   access.spec.cluster_file.Set(access.path, "the cluster file");
   TakeLogin(LoginOfCluster(access.file), &access.spec);
   return access;
@@ -131,7 +133,7 @@ Result<ClusterNode> ResolveNode(ClusterAccess& access, const std::string& word) 
     }
   }
   return Status(ErrorCode::kUsage, fmt::format("{}: no machine {}", access.path, ShownText(word)),
-                fmt::format("hvdray get-worker-ips {} lists them", access.path));
+                fmt::format("hvdray get-worker-ips {} lists them", access.words));
 }
 
 Result<TerminalKeeper> KeeperOf(const CommandRequest& request) {
@@ -213,14 +215,16 @@ Result<int> RunText(const ClusterAccess& access, const CommandRequest& request,
   if (!Ports(request).empty()) {
     return Status(ErrorCode::kUsage,
                   "--port-forward ends with this command, and --tmux and --screen return at once",
-                  fmt::format("hvdray attach {} -p PORT", access.path));
+                  fmt::format("hvdray attach {} -p PORT", access.words));
   }
   command.text = KeptText(keeper, command.text);
   command.has_terminal = false;
   HVDRAY_ASSIGN_OR_RETURN(const int code, RunOnHost(access, node, command));
   if (code == 0) {
+    const RawOption* at = request.said.Find(OptionId::kNodeIp);
     Tell(LogLevel::kInfo, fmt::format("hvdray {}", access.command),
-         fmt::format("hvdray attach {} --{} shows it", access.path,
+         fmt::format("hvdray attach {}{} --{} shows it", access.words,
+                     at == nullptr ? "" : " --node-ip " + TypedWord(at->last()),
                      keeper == TerminalKeeper::kTmux ? "tmux" : "screen"));
   }
   return code;
@@ -260,7 +264,7 @@ Result<RayAccess> FindRayOnHead(ClusterAccess& access, HeadLink& link) {
     const bool runs = url.status().code() == ErrorCode::kNotSupported;
     return Status(ErrorCode::kHostUnreachable, url.status().message(),
                   runs ? url.status().hint()
-                       : fmt::format("start the cluster with hvdray up {}", access.path));
+                       : fmt::format("start the cluster with hvdray up {}", access.words));
   }
   access.spec.ray.is_wanted.Set(true, access.path);
   access.spec.ray.address.Set(*url, access.path);

@@ -22,6 +22,7 @@ namespace hvdray {
 struct ClusterAccess {
   std::string command;  ///< "exec": for messages.
   std::string path;     ///< As given.
+  std::string words;    ///< The file and --cluster-name, as a user types them for other commands.
   ClusterSpec file;     ///< With the name of --cluster-name.
   JobSpec spec;         ///< How to log in, from the file and from options.
   ClusterNodes nodes;   ///< After FindNodes().

@@ -71,7 +71,7 @@ Result<int> RunWithCluster(const ClusterAccess& access, const CommandRequest& re
   const Result<int> down = RunOurs("down", access, request);
   if (down.ok() && *down == 0) return code;
   Tell(LogLevel::kError, fmt::format("hvdray {}", access.command),
-       fmt::format("the cluster may still run: hvdray down {}", access.path));
+       fmt::format("the cluster may still run: hvdray down {}", access.words));
   return *code != 0 ? code : down;
 }
 

@@ -79,7 +79,7 @@ Result<int> ForwardDashboard(ClusterAccess& access, const CommandRequest& reques
   if (!port.ok()) {
     if (port.status().code() != ErrorCode::kAddressInUse) return port.status();
     return Status(ErrorCode::kAddressInUse, port.status().message(),
-                  fmt::format("hvdray dashboard {} -p PORT", access.path));
+                  fmt::format("hvdray dashboard {} -p PORT", access.words));
   }
   HVDRAY_ASSIGN_OR_RETURN(
       const std::unique_ptr<SshTunnel> tunnel,
@@ -94,7 +94,7 @@ Result<int> ForwardDashboard(ClusterAccess& access, const CommandRequest& reques
       why.code() == ErrorCode::kRayUnreachable) {
     return Status(ErrorCode::kHostUnreachable,
                   fmt::format("{}: nothing answers at its port {}", head.address, there),
-                  fmt::format("start the cluster with hvdray up {}", access.path));
+                  fmt::format("start the cluster with hvdray up {}", access.words));
   }
   const int printed = PrintOut("dashboard", fmt::format("http://127.0.0.1:{}\n", here));
   if (printed != 0) return printed;

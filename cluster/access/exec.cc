@@ -34,7 +34,7 @@ Result<ClusterNode> NodeOf(ClusterAccess& access, const CommandRequest& request)
 Result<int> ExecOnCluster(ClusterAccess& access, const CommandRequest& request) {
   if (request.arguments.size() < 2) {
     return Status(ErrorCode::kUsage, "no command given",
-                  fmt::format("hvdray exec {} 'ray status'", access.path));
+                  fmt::format("hvdray exec {} 'ray status'", access.words));
   }
   return RunWithCluster(access, request, [&]() -> Result<int> {
     HVDRAY_ASSIGN_OR_RETURN(const ClusterNode node, NodeOf(access, request));
@@ -49,7 +49,7 @@ Result<int> AttachToCluster(ClusterAccess& access, const CommandRequest& request
   }
   if (!IsAtTerminal()) {
     return Status(ErrorCode::kUsage, "attach needs a terminal as stdin and stdout",
-                  fmt::format("hvdray exec {} COMMAND runs without one", access.path));
+                  fmt::format("hvdray exec {} COMMAND runs without one", access.words));
   }
   const std::string& cluster = access.file.cluster_name;
   RemoteCommand shell = {.text = TextForRay(cluster, "exec bash -i"), .has_terminal = true};

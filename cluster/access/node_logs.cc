@@ -64,15 +64,15 @@ Result<RayNode> NodeOf(DashboardClient& client, ClusterAccess& access, std::stri
                   fmt::format("node {} is dead, and with it what serves its logs: {}",
                               ShownText(word), ShownText(died->why, 200)),
                   fmt::format("hvdray exec {} --node-ip {} 'ls /tmp/ray/session_latest/logs'",
-                              access.path, ShownText(word)));
+                              access.words, ShownText(word)));
   }
   if (ResolveNode(access, word).ok()) {
     return Status(ErrorCode::kHostUnreachable,
                   fmt::format("node {} has not joined Ray", ShownText(word)),
-                  fmt::format("hvdray up {} starts it", access.path));
+                  fmt::format("hvdray up {} starts it", access.words));
   }
   return Status(ErrorCode::kUsage, fmt::format("{}: no node {}", access.path, ShownText(word)),
-                fmt::format("hvdray status {} lists them", access.path));
+                fmt::format("hvdray status {} lists them", access.words));
 }
 
 /// Follows the file until a signal; 128 + signal.
@@ -112,7 +112,7 @@ Result<int> ShowNodeLogs(ClusterAccess& access, const CommandRequest& request) {
   const std::vector<std::string>& words = request.arguments;
   if (words.size() < 2) {
     return Status(ErrorCode::kUsage, "no node given",
-                  fmt::format("hvdray logs {} head", access.path));
+                  fmt::format("hvdray logs {} head", access.words));
   }
   std::optional<int64_t> lines;
   if (const RawOption* said = request.said.Find(OptionId::kLines)) {
@@ -143,7 +143,7 @@ Result<int> ShowNodeLogs(ClusterAccess& access, const CommandRequest& request) {
   if (!names.ok() || std::ranges::find(*names, words[2]) != names->end()) return read;
   return Status(ErrorCode::kUsage,
                 fmt::format("no log {} on node {}", ShownText(words[2]), ShownText(words[1])),
-                fmt::format("hvdray logs {} {} lists them", access.path, ShownText(words[1])));
+                fmt::format("hvdray logs {} {} lists them", access.words, ShownText(words[1])));
 }
 
 }  // namespace hvdray

@@ -222,7 +222,7 @@ Result<int> RsyncUp(ClusterAccess& access, const CommandRequest& request, const 
     copies = MountsOf(access.file);
     if (copies.empty()) {
       return Status(ErrorCode::kUsage, fmt::format("{} has no file_mounts", access.path),
-                    fmt::format("hvdray rsync-up {} SOURCE TARGET", access.path));
+                    fmt::format("hvdray rsync-up {} SOURCE TARGET", access.words));
     }
   }
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterNode> nodes,
@@ -240,7 +240,7 @@ Result<int> RsyncUp(ClusterAccess& access, const CommandRequest& request, const 
 Result<int> RsyncDown(ClusterAccess& access, const CommandRequest& request) {
   if (request.arguments.size() != 3) {
     return Status(ErrorCode::kUsage, "SOURCE and TARGET are needed",
-                  fmt::format("hvdray rsync-down {} '~/results' ./results", access.path));
+                  fmt::format("hvdray rsync-down {} '~/results' ./results", access.words));
   }
   HVDRAY_RETURN_IF_ERROR(CheckPlaces(request.arguments));
   HVDRAY_RETURN_IF_ERROR(CheckTarget(access, request));

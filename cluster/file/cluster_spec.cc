@@ -34,6 +34,13 @@ Status ReadAuth(const YamlNode& root, ClusterSpec& spec) {
   const YamlNode* auth = root.Find("auth");
   if (auth == nullptr) return {};
   spec.auth.ssh_user = ToText(*auth, "ssh_user");
+  // ssh refuses these before it opens its log, and ends with 255, which may be a command's own.
+  if (spec.auth.ssh_user.starts_with('-') ||
+      spec.auth.ssh_user.find_first_of("'`\"\\;&<>|(){}\n") != std::string::npos) {
+    return auth->Find("ssh_user")
+        ->Error(
+            fmt::format("auth.ssh_user '{}' is not a user name", ShownText(spec.auth.ssh_user)));
+  }
   spec.auth.ssh_private_key = ToText(*auth, "ssh_private_key");
   spec.auth.ssh_public_key = ToText(*auth, "ssh_public_key");
   spec.auth.ssh_proxy_command = ToText(*auth, "ssh_proxy_command");
@@ -94,23 +101,12 @@ Status ReadProviderType(const YamlNode& provider, ClusterSpec& spec) {
   return {};
 }
 
-/// The name becomes part of paths, tags and a security group's name.
 Status ReadName(const YamlNode& root, ClusterSpec& spec) {
   const YamlNode& name = *root.Find("cluster_name");
   spec.cluster_name = name.text();
   if (spec.cluster_name.empty()) return name.Error("cluster_name is empty");
-  const bool is_plain = std::ranges::all_of(spec.cluster_name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-  });
-  const char first = spec.cluster_name.front();
-  if (is_plain && first != '.' && first != '-' && spec.cluster_name.size() <= kMaxNameBytes) {
-    return {};
-  }
-  return name.Error(fmt::format("cluster_name '{}' is not a name", ShownText(spec.cluster_name)),
-                    fmt::format("at most {} letters, digits, '.', '_' and '-', not beginning with "
-                                "'.' or '-'",
-                                kMaxNameBytes));
+  const Status is_name = CheckClusterName(spec.cluster_name);
+  return is_name.ok() ? is_name : name.Error("cluster_name " + is_name.message(), is_name.hint());
 }
 
 /// Names and addresses, including IPv6; nothing that ssh or a shell would interpret otherwise.
@@ -465,6 +461,20 @@ Status ReadTypes(const YamlNode& root, const YamlNode& modern, ClusterSpec& spec
 }
 
 }  // namespace
+
+Status CheckClusterName(std::string_view name) {
+  const bool is_plain = std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
+  if (is_plain && !name.empty() && name.front() != '.' && name.front() != '-' &&
+      name.size() <= kMaxNameBytes) {
+    return {};
+  }
+  return {ErrorCode::kUsage, fmt::format("'{}' is not a name", ShownText(name)),
+          fmt::format("at most {} letters, digits, '.', '_' and '-', not beginning with '.' or '-'",
+                      kMaxNameBytes)};
+}
 
 Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_name,
                                      const ClusterOverrides& overrides) {

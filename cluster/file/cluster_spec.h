@@ -158,6 +158,9 @@ struct ClusterSpec {
 Result<ClusterSpec> ParseClusterSpec(std::string_view text, std::string file_name,
                                      const ClusterOverrides& overrides = {});
 
+/// A cluster's name becomes part of paths, tags and a security group's name. Errors: kUsage.
+Status CheckClusterName(std::string_view name);
+
 /// Reads and parses. Blocks. Errors: also kFileUnreadable.
 Result<ClusterSpec> LoadClusterSpec(const std::string& path,
                                     const ClusterOverrides& overrides = {});

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <optional>
 
@@ -100,6 +102,14 @@ std::string QuotedWords(std::span<const std::string> words) {
     text += (text.empty() ? "" : " ") + ShellQuoted(word);
   }
   return text;
+}
+
+std::string TypedWord(const std::string& word) {
+  const bool is_plain = std::ranges::all_of(word, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("/._-+:@%,=").find(c) != std::string_view::npos;
+  });
+  return is_plain && !word.empty() ? word : ShellQuoted(word);
 }
 
 Result<std::string> LocalForward(std::string_view ports) {

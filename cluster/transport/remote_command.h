@@ -53,6 +53,8 @@ std::string AttachText(TerminalKeeper keeper, bool is_new);
 
 /// The words as shell text; each stays one word, whatever is in it.
 std::string QuotedWords(std::span<const std::string> words);
+/// The word for a command that the user is told to type: quoted only where a shell needs that.
+std::string TypedWord(const std::string& word);
 
 /// The argument of ssh's -L for "8265" (the same port on both sides) or "9000:8265" (here:there).
 /// Both ends are on loopback. Errors: kUsage with half a sentence.

@@ -12,6 +12,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/user_home.h"
+#include "cluster/transport/remote_command.h"
 #include "launcher/engine/job_console.h"
 #include "launcher/job/hostfile.h"
 #include "launcher/plan/host_access.h"
@@ -99,7 +100,7 @@ Result<ManagedCluster> OpenManagedCluster(std::string_view command, const Comman
   cluster.file = std::move(file);
   HVDRAY_RETURN_IF_ERROR(CheckFile(cluster.file));
   HVDRAY_RETURN_IF_ERROR(CheckReportPaths(request.spec));
-  cluster.words = cluster.path;
+  cluster.words = TypedWord(cluster.path);
   if (request.Has(OptionId::kClusterName)) cluster.words += " -n " + cluster.file.cluster_name;
   cluster.spec = request.spec;
   JobSpec& spec = cluster.spec;

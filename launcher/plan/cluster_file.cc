@@ -13,6 +13,7 @@ Result<ClusterSpec> ReadClusterFile(std::string_view command, const std::string&
   ClusterOverrides overrides;
   if (const RawOption* name = said.Find(OptionId::kClusterName)) {
     overrides.cluster_name = name->last();
+    HVDRAY_RETURN_IF_ERROR(CheckClusterName(name->last()).WithContext(name->label));
   }
   if (const RawOption* least = said.Find(OptionId::kMinWorkers)) {
     HVDRAY_ASSIGN_OR_RETURN(overrides.min_workers, WholeOf(OptionId::kMinWorkers, *least));

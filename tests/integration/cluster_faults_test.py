@@ -273,6 +273,25 @@ def test_a_port_that_is_taken_and_words_that_are_empty_are_named(cluster):
     assert not (cluster.folder / ".ssh").exists()
 
 
+def test_names_that_ssh_or_a_path_would_take_for_something_else_have_their_place_named(cluster):
+    cluster.write(auth="{ssh_user: -lroot}")
+    result = cluster.hosts.run([cluster.binary, "exec", "cluster.yaml", "true"], cwd=str(cluster.folder))
+    assert result.returncode == 2 and "cluster.yaml:3:18: auth.ssh_user '-lroot' is not a user name" in result.stderr
+    result = cluster.call("exec", "-n", "../x", "cluster.yaml", "true")
+    assert result.returncode == 2 and "'../x' is not a name" in result.stderr and "yaml:" not in result.stderr
+
+
+def test_a_command_in_a_hint_can_be_typed(cluster):
+    cluster.write()
+    (cluster.folder / "a b.yaml").write_text((cluster.folder / "cluster.yaml").read_text())
+    result = cluster.call("attach", "-n", "other", "a b.yaml")
+    assert "hint: hvdray exec 'a b.yaml' -n other COMMAND" in result.stderr, result.stderr
+    (cluster.hosts.folder("h2") / "home/.bashrc").write_text("tmux() { :; }\n")
+    result = cluster.call("exec", "a b.yaml", "--tmux", "--node-ip", cluster.worker, "true")
+    (cluster.hosts.folder("h2") / "home/.bashrc").unlink()
+    assert f"hvdray attach 'a b.yaml' --node-ip {cluster.worker} --tmux shows it" in result.stderr, result.stderr
+
+
 def test_paths_on_a_head_that_is_this_machine_are_below_the_home_directory_too(cluster):
     home = cluster.hosts.folder(LAUNCHER) / "home"
     mount = cluster.folder / "mounted"
