@@ -228,13 +228,18 @@ Result<int> RsyncUp(ClusterAccess& access, const CommandRequest& request, const 
   HVDRAY_ASSIGN_OR_RETURN(const std::vector<ClusterNode> nodes,
                           Targets(access, request.Has(OptionId::kAllNodes)));
   Copier copier(access, run);
+  int first_failure = 0;
   for (const ClusterNode& node : nodes) {
     for (const RsyncCopy& copy : copies) {
-      HVDRAY_ASSIGN_OR_RETURN(const int code, copier.Copy(copy, node));
-      if (code != 0) return code;
+      Result<int> code = copier.Copy(copy, node);
+      if (code.ok() && *code == 0) continue;
+      if (code.ok() && *code > 128) return code;  // a signal is meant for all
+      const int failure = code.ok() ? *code : Fail(access.command, code.status());
+      if (first_failure == 0) first_failure = failure;
+      break;
     }
   }
-  return 0;
+  return first_failure;
 }
 
 Result<int> RsyncDown(ClusterAccess& access, const CommandRequest& request) {

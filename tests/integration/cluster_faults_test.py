@@ -306,3 +306,15 @@ def test_paths_on_a_head_that_is_this_machine_are_below_the_home_directory_too(c
     for place in (home / "tilde", home / "relative", home / "m/n", cluster.folder / "down1", cluster.folder / "down2"):
         assert place.read_text() == "mounted"
     assert not (cluster.folder / "~").exists() and not (cluster.folder / "relative").exists()
+
+
+def test_a_host_that_is_away_does_not_keep_files_from_the_others(cluster):
+    (cluster.folder / "mine").write_text("mine")
+    cluster.hosts.stop_sshd("h1")
+    try:
+        result = cluster.call("rsync-up", "-A", "cluster.yaml", "mine", "arrived")
+    finally:
+        cluster.hosts.start_sshd("h1")
+    assert result.returncode == 125 and f"hvdray rsync-up: {cluster.head}: " in result.stderr, result.stderr
+    assert "Connection refused" in result.stderr and result.stderr.count("[HVD-") == 1
+    assert (cluster.hosts.folder("h2") / "home/arrived").read_text() == "mine"
