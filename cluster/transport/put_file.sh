@@ -18,7 +18,7 @@ if [ "$4" = job ]; then
 fi
 mkdir -p -- "$(dirname -- "$1")" &&
   t="$1.hvdray.$$" &&
-  trap 'rm -f -- "$t"' EXIT &&
+  trap 'rm -f -- "$t"; [ "$4" != job ] || rmdir -- "$(dirname -- "$1")" 2>/dev/null' EXIT &&
   rm -f -- "$t" &&
   (umask 077; set -C; cat >"$t") &&
   [ "$(wc -c <"$t")" -eq "$3" ] &&

@@ -318,3 +318,16 @@ def test_a_host_that_is_away_does_not_keep_files_from_the_others(cluster):
     assert result.returncode == 125 and f"hvdray rsync-up: {cluster.head}: " in result.stderr, result.stderr
     assert "Connection refused" in result.stderr and result.stderr.count("[HVD-") == 1
     assert (cluster.hosts.folder("h2") / "home/arrived").read_text() == "mine"
+
+
+def test_a_script_that_does_not_arrive_leaves_nothing(cluster):
+    (cluster.folder / "large.py").write_bytes(b"#" * 1_000_000)
+    jobs = "~/.cache/hvdray/jobs"
+    made = cluster.hosts.run(["sh", "-c", f"mkdir -p {jobs} && mount -t tmpfs -o size=64k tmpfs {jobs}"], on="h1")
+    assert made.returncode == 0, made.stderr
+    try:
+        result = cluster.call("submit", "cluster.yaml", "large.py")
+        assert result.returncode == 125 and "No space left on device" in result.stderr, result.stderr
+        assert cluster.hosts.run(["sh", "-c", f"ls -A {jobs}"], on="h1").stdout == ""
+    finally:
+        cluster.hosts.run(["sh", "-c", f"umount {jobs}"], on="h1")
