@@ -143,6 +143,11 @@ struct BitXor {
   }
 };
 
+// Only sums become averages. Loops that divide would be a third of this file's code, which is in
+// three programs.
+template <typename Op>
+constexpr bool kIsDivided = std::is_same_v<Op, Sum>;
+
 // ---- The loops.
 
 // Buffers are of any alignment, which a pointer of their type may not be. memcpy of a constant size
@@ -203,7 +208,7 @@ constexpr size_t kBlock = 2048;
 
 // A loop for each case: what doesn't change is not asked for each element. No lambdas: what they
 // capture would be loaded anew in each turn.
-template <typename Element, typename Op, bool kIsDivided, bool kIsTwice>
+template <typename Element, typename Op, bool kDivides, bool kIsTwice>
 HVDRAY_INLINE void PairLoop(const void* a, const void* b, void* dst, void* also, size_t count,
                             int divisor) {
   using Stored = typename Element::Stored;
@@ -211,7 +216,7 @@ HVDRAY_INLINE void PairLoop(const void* a, const void* b, void* dst, void* also,
   HVDRAY_INDEPENDENT
   for (size_t i = 0; i < count; ++i) {
     auto value = Op::Of(Element::Load(LoadAt<Stored>(a, i)), Element::Load(LoadAt<Stored>(b, i)));
-    if constexpr (kIsDivided) value = Divided(value, by);
+    if constexpr (kDivides) value = Divided(value, by);
     const Stored stored = Element::Store(value);
     StoreAt<Stored>(dst, i, stored);
     if constexpr (kIsTwice) StoreAt<Stored>(also, i, stored);
@@ -221,10 +226,10 @@ HVDRAY_INLINE void PairLoop(const void* a, const void* b, void* dst, void* also,
 template <typename Element, typename Op>
 HVDRAY_INLINE void Pair(const void* a, const void* b, void* dst, void* also, size_t count,
                         int divisor) {
-  if (divisor == 1) {
+  if (!kIsDivided<Op> || divisor == 1) {
     also == nullptr ? PairLoop<Element, Op, false, false>(a, b, dst, also, count, divisor)
                     : PairLoop<Element, Op, false, true>(a, b, dst, also, count, divisor);
-  } else {
+  } else if constexpr (kIsDivided<Op>) {
     also == nullptr ? PairLoop<Element, Op, true, false>(a, b, dst, also, count, divisor)
                     : PairLoop<Element, Op, true, true>(a, b, dst, also, count, divisor);
   }
@@ -266,9 +271,11 @@ HVDRAY_INLINE void Body(const void* const* sources, size_t source_count, void* d
       const void* source = sources[s];
       for (size_t i = 0; i < end; ++i) sums[i] = Op::Of(sums[i], load(source, start + i));
     }
-    if (divisor != 1) {
-      const auto by = DivisionBy<Value>(divisor);
-      for (size_t i = 0; i < end; ++i) sums[i] = Divided(sums[i], by);
+    if constexpr (kIsDivided<Op>) {
+      if (divisor != 1) {
+        const auto by = DivisionBy<Value>(divisor);
+        for (size_t i = 0; i < end; ++i) sums[i] = Divided(sums[i], by);
+      }
     }
     for (size_t i = 0; i < end; ++i) StoreAt<Stored>(dst, start + i, Element::Store(sums[i]));
     if (also != nullptr) {

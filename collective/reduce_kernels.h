@@ -28,8 +28,8 @@ enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 /// The best one of this processor, which has those before it, too.
 Isa CurrentIsa();
 
-/// nullptr where `op` is not defined for `dtype`: the bitwise ones of floats. kAverage is the
-/// function of kSum. `isa`: at most CurrentIsa(); all give the same bits.
+/// nullptr where `op` is not defined for `dtype`: the bitwise ones of floats. kAverage is kSum's
+/// function, the only one that divides. `isa`: at most CurrentIsa(); all give the same bits.
 ReduceFunction FindReduce(DataType dtype, ReduceOp op, Isa isa = CurrentIsa());
 
 /// memcpy in plain vector instructions. glibc's is `rep movsb` from 2 KB on where the processor
