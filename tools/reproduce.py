@@ -10,6 +10,7 @@ tools/static_libraries.sh makes. What differs is named; Debian's diffoscope-mini
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,20 @@ import tempfile
 
 from build_wheel import BUILD, LINKED, ROOT, SHARED
 
-TOOLS = ("git", "faketime", "localedef", "taskset", "unshare")
+TOOLS = ("git", "ninja", "ccache", "faketime", "localedef", "taskset", "unshare")
+# Stands before the compiler's cache, which can't be told what to leave alone. {chosen}: names of objects, one a line.
+SOME_WITHOUT_CACHE = """\
+#!/bin/sh
+before=
+for word; do
+  if [ "$before" = -o ] && grep -qxF -e "$word" {chosen}; then
+    echo "$word" >>{compiled}
+    export CCACHE_DISABLE=1
+  fi
+  before=$word
+done
+exec {ccache} "$@"
+"""
 
 
 def main():
@@ -26,7 +40,7 @@ def main():
     if len(words) != 1 or words[0].startswith("-"):
         sys.exit(__doc__)
     given = pathlib.Path(words[0])
-    if not any(given.glob("*.whl")) or not BUILD.is_dir():
+    if not any(given.glob("*.whl")) or not (BUILD / "build.ninja").is_file():
         fail(f"no wheel in {given}, or no build/wheel here: run tools/build_wheel.py and tools/build_tarball.py first")
     for tool in TOOLS:
         if not shutil.which(tool):
@@ -76,6 +90,18 @@ class Elsewhere:
         if done.returncode != 0:
             sys.exit(f"{done.stdout.decode(errors='replace')[-40000:]}\ntools/reproduce.py: elsewhere this failed: {' '.join(map(str, command))}")
 
+    def without_cache(self, chosen):
+        """Has these compiled without the cache, and returns the file that will list which were."""
+        names, compiled, stand_in = self.scratch / "chosen", self.scratch / "compiled", self.scratch / "bin/ccache"
+        names.write_text("".join(f"{name}\n" for name in chosen), encoding="utf-8")
+        compiled.touch()
+        stand_in.parent.mkdir()
+        stand_in.write_text(SOME_WITHOUT_CACHE.format(chosen=shlex.quote(str(names)), compiled=shlex.quote(str(compiled)),
+                                                      ccache=shlex.quote(shutil.which("ccache"))), encoding="utf-8")
+        stand_in.chmod(0o755)
+        self._environment["PATH"] = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
+        return compiled
+
     def _copy_tree(self):
         """A clone, because the build asks git for its commit; and what is not committed."""
         self.run("git", "clone", "--quiet", "--shared", ROOT, self.tree)
@@ -94,20 +120,24 @@ def git(*words):
 
 def build(elsewhere, everything, with_debs):
     """How many objects were compiled without the cache, and the folder of the packages."""
-    tools, folder, made = elsewhere.tree / "tools", elsewhere.tree / "build/wheel", elsewhere.scratch / "made"
-    alone = {"CCACHE_DISABLE": "1"}
-    variables = {**alone, "XDG_CACHE_HOME": str(elsewhere.scratch / "cache")} if everything else {}
-    elsewhere.run(sys.executable, tools / "build_wheel.py", made, **variables)
-    again = sorted(folder.rglob("*.o"))
-    if not everything:
-        again = tenth(again, git("rev-parse", "HEAD"))
-        for path in [*again, *folder.rglob("*.a"), *(folder / name for name in (*LINKED, SHARED))]:
-            path.unlink()
-        elsewhere.run("cmake", "--build", folder, "--target", *LINKED, SHARED, **alone)
-    elsewhere.run(sys.executable, tools / "build_tarball.py", made, **variables)
-    if with_debs:
-        elsewhere.run(sys.executable, tools / "build_deb.py", made, **variables)
-    return len(again), made
+    tools, made = elsewhere.tree / "tools", elsewhere.scratch / "made"
+    chosen = [] if everything else tenth(objects_here(), git("rev-parse", "HEAD"))
+    compiled = elsewhere.without_cache(chosen)
+    variables = {"CCACHE_DISABLE": "1", "XDG_CACHE_HOME": str(elsewhere.scratch / "cache")} if everything else {}
+    for kind in ("wheel", "tarball", *["deb"] * with_debs):
+        elsewhere.run(sys.executable, tools / f"build_{kind}.py", made, **variables)
+    if everything:
+        return len(list((elsewhere.tree / "build/wheel").rglob("*.o"))), made
+    missed = set(chosen) - set(compiled.read_text(encoding="utf-8").splitlines())
+    if missed:
+        fail(f"not compiled without the cache: {', '.join(sorted(missed, key=pathlib.PurePath))}")
+    return len(chosen), made
+
+
+def objects_here():
+    """Those of which the programs are made, from the folder of the build. In the folder itself there may be others, of yesterday."""
+    inputs = subprocess.run(["ninja", "-C", BUILD, "-t", "inputs", *LINKED, SHARED], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return sorted((name for name in inputs.splitlines() if name.endswith(".o")), key=pathlib.PurePath)
 
 
 def tenth(items, commit):

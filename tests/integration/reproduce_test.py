@@ -136,6 +136,18 @@ def test_a_missing_tool_is_named(tree, tmp_path):
     assert (result.returncode, result.stderr) == (1, "tools/reproduce.py: git is missing: tools/install_packages.sh build test\n")
 
 
+def test_objects_that_were_not_compiled_again_are_named(tree):
+    """Here because no cache is asked for any."""
+    lists = tree.folder / "CMakeLists.txt"
+    text = lists.read_text()
+    lists.write_text(text.replace("locale,time_macros ccache)", "locale,time_macros)"))
+    result = tree("given")
+    lists.write_text(text)
+    chosen = reproduce.tenth(objects(tree.folder), output_of("git", "-C", tree.folder, "rev-parse", "HEAD"))
+    names = ", ".join(path.removeprefix(f"{tree.folder}/build/wheel/") for path in chosen)
+    assert (result.returncode, result.stderr) == (1, f"tools/reproduce.py: not compiled without the cache: {names}\n"), result
+
+
 def test_a_build_that_fails_elsewhere_is_named(tree):
     (tree.folder / "new.cc").write_text("#error not here\n")
     result = tree("given")
