@@ -460,7 +460,6 @@ def test_what_somebody_else_builds_differently_is_not_released(packages, release
     assert result.stdout == "" and not (release.tree / "dist").exists()
 
 
-@pytest.mark.rest  # over a minute of a processor: a second build, and a tenth of the objects without the cache
 def test_somebody_else_builds_the_same_bytes(packages):
     for deb in packages.glob("*.deb"):
         deb.unlink()  # no real ones
