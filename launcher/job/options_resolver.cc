@@ -401,6 +401,20 @@ Result<ServeRequest> ResolveServe(std::span<const std::string> args, const Envir
   return request;
 }
 
+namespace {
+
+/// Hint to whoever gives a cluster's file to a command that takes it as --cluster. Empty: other
+/// words.
+std::string HintForFile(const CommandRow& row, const std::string& word) {
+  const bool is_taken =
+      std::ranges::any_of(row.options, [](const auto& o) { return o.id == OptionId::kCluster; });
+  if (!is_taken || (!word.ends_with(".yaml") && !word.ends_with(".yml"))) return {};
+  return fmt::format("a cluster file stands behind --cluster: hvdray {} --cluster {}{}", row.name,
+                     ShownText(word), row.max_arguments == 0 ? "" : " ID");
+}
+
+}  // namespace
+
 Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const std::string> args,
                                       const Environment& environment, const HomeOf& home_of) {
   const CommandRow& row = CommandNamed(command);
@@ -416,10 +430,14 @@ Result<CommandRequest> ResolveRequest(std::string_view command, std::span<const 
   if (request.arguments.empty() && !row.missing.empty()) {
     return Status(ErrorCode::kUsage, std::string(row.missing), usage);
   }
-  if (request.arguments.size() > row.max_arguments) {
-    return Status(ErrorCode::kUsage,
-                  fmt::format("unexpected word {}", Quoted(request.arguments[row.max_arguments])),
-                  usage);
+  std::span<const std::string> unexpected(request.arguments);
+  // The ID of a job may be any text, but is none that looks like this.
+  const bool is_file = command == "follow" && !HintForFile(row, unexpected.front()).empty();
+  if (!is_file) unexpected = unexpected.subspan(std::min(row.max_arguments, unexpected.size()));
+  if (!unexpected.empty()) {
+    const std::string hint = HintForFile(row, unexpected.front());
+    return Status(ErrorCode::kUsage, fmt::format("unexpected word {}", Quoted(unexpected.front())),
+                  hint.empty() ? usage : hint);
   }
   argv.command.clear();
   const HomeOf homes = HomesOf(home_of, environment);

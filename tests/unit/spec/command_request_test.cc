@@ -67,6 +67,9 @@ TEST(CommandRequestTest, WhatIsWrongIsUsage) {
   hints("replay", "--zzzzzzzzzz a", "hvdray replay --help");
   hints("follow", "--repotr=x id", "--report");
   hints("follow", "", "hvdray follow [OPTION...] ID");
+  hints("follow", "c.yaml", "hvdray follow --cluster c.yaml ID");
+  hints("jobs", "c.yaml", "hvdray jobs --cluster c.yaml");
+  hints("slots", "c.yml --json", "hvdray slots --cluster c.yml");
 }
 
 TEST(CommandRequestTest, OnlyRunAndCheckTakeAbbreviations) {
