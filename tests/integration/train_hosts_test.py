@@ -19,7 +19,7 @@ def loop(config):
             begin = int(pathlib.Path(folder, f"step{rank()}").read_text()) + 1
         assert os.path.exists(folder) == (rank() in config["seeing"])  # a copy ends with the block
     for at in range(begin, 4):
-        folder = pathlib.Path(tempfile.mkdtemp())
+        folder = pathlib.Path(tempfile.mkdtemp(dir=saved))
         (folder / "deep/empty").mkdir(parents=True)
         (folder / f"deep/big{rank()}").write_bytes(bytes([at]) * 20_000_000)
         (folder / f"step{rank()}").write_text(str(at))

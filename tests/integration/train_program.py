@@ -8,9 +8,11 @@ TRAIN_HEAD = """
 from hvdray import train
 import json, math, pathlib, tempfile
 home = pathlib.Path.cwd() / "runs"
+saved = home.parent / "saved"  # pytest removes it
+saved.mkdir(exist_ok=True)
 
 def save(**files):
-    folder = tempfile.mkdtemp()
+    folder = tempfile.mkdtemp(dir=saved)
     for name, text in files.items():
         pathlib.Path(folder, name).write_text(str(text))
     return train.Checkpoint.from_directory(folder)
