@@ -37,11 +37,6 @@ tree=$(cd "$(dirname "$0")/.." && pwd)
 cache=$(cache_folder)
 root=$cache/bare-$suite
 
-# A killed run leaves its layer behind; the lock distinguishes it from one in use.
-for old in "$cache"/bare-run.*; do
-  [[ ! -d $old ]] || flock -n "$old" rm -rf --one-file-system "$old" || true
-done
-
 # Copies the package sources and proxy settings from outside, but no hooks and no secrets.
 copy_apt_configuration() {  # copy_apt_configuration ROOT
   local part
@@ -75,11 +70,25 @@ flock 7
 [[ -f $root.complete && -x $root/usr/bin/git ]] || make_root
 exec 7>&-
 
+# A killed run leaves its directories behind; the lock distinguishes them from those in use, and new ones have it before others look.
+exec 7>"$cache/bare.lock"
+flock 7
+for old in "$cache"/bare-run.*; do
+  [[ ! -d $old ]] || flock -n "$old" rm -rf --one-file-system "$old" || true
+done
 run=$(mktemp -d "$cache/bare-run.XXXXXX")
-chmod 755 "$run"
 exec 8<"$run"
 flock 8
-trap 'rm -rf --one-file-system "$run"' EXIT
+# Links to the downloaded packages: apt locks the directory of its own, and gives up at once where another run has it.
+debs=$(mktemp -d "$cache/bare-run.XXXXXX")
+exec 9<"$debs"
+flock 9
+exec 7>&-
+chmod 755 "$run" "$debs"
+keep_debs() {
+  [[ $warm == 0 ]] || find "$debs" -maxdepth 1 -name '*.deb' -exec cp --link --no-clobber -t "$cache/debs" {} + || true
+}
+trap 'keep_debs; rm -rf --one-file-system "$run" "$debs"' EXIT
 
 # Proxy and pip settings also come from outside, except paths that do not exist inside.
 environment=(HOME=/root "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -88,8 +97,9 @@ for name in CI TERM "${!PIP_@}" http_proxy https_proxy no_proxy HTTP_PROXY HTTPS
 done
 if [[ $warm == 1 ]]; then
   objects=$(ccache -k cache_dir)
-  mkdir -p "$objects" "$cache/debs/partial"
-  binds+=("$objects:/root/.cache/ccache" "$cache/debs:/var/cache/apt/archives" "$cache:$cache")
+  mkdir -p "$objects" "$cache/debs"
+  find "$cache/debs" -maxdepth 1 -name '*.deb' -exec cp --link -t "$debs" {} + || true
+  binds+=("$objects:/root/.cache/ccache" "$debs:/var/cache/apt/archives" "$cache:$cache")
   environment+=("XDG_CACHE_HOME=${cache%/hvdray}" CCACHE_DIR=/root/.cache/ccache
                 "CCACHE_MAXSIZE=$(ccache -k max_size)")
 fi
@@ -152,5 +162,5 @@ export -f inside
 status=0
 setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child \
   bash -c 'inside "$@"' inside "${binds[@]}" -- "${environment[@]}" \
-  sh -c 'umount -l /.outside && rmdir /.outside && cd "$1" && shift && exec "$@"' sh "$at" "$@" 8<&- || status=$?
+  sh -c 'umount -l /.outside && rmdir /.outside && cd "$1" && shift && exec "$@"' sh "$at" "$@" 8<&- 9<&- || status=$?
 exit $status

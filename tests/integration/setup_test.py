@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -32,6 +33,27 @@ def machine(tmp_path):
 
     run.calls = lambda: (tmp_path / "calls").read_text().splitlines()
     return run
+
+
+def test_two_bare_roots_at_once_have_downloads_of_their_own(tmp_path):
+    """apt gives up where another holds the lock of its downloads."""
+    root = [ROOT / "tools/bare_root.sh", "--warm", "--bind", f"{tmp_path}:/meet", "--"]
+    hold = """use Fcntl;
+        open my $lock, '>', '/var/cache/apt/archives/lock' or die;
+        my $all = pack 's s x4 q q l x4', F_WRLCK, 0, 0, 0, 0;
+        fcntl $lock, F_SETLK, $all or die;
+        mkdir '/meet/held';
+        <>"""
+    with subprocess.Popen([*root, "perl", "-e", hold], stdin=subprocess.PIPE) as holder:
+        try:
+            while not (tmp_path / "held").exists():
+                assert holder.poll() is None
+                time.sleep(0.05)
+            other = subprocess.run([*root, "apt-get", "clean"], capture_output=True, text=True, check=False)
+            assert other.returncode == 0, other.stderr
+        finally:
+            holder.stdin.close()
+    assert holder.returncode == 0
 
 
 NOTHING_INSTALLED = "exit 1"
