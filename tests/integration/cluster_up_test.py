@@ -169,7 +169,7 @@ def test_bad_input_is_refused_before_any_host_is_asked(cluster):
     assert "nowhere.yaml" in refused("up", "-y", "nowhere.yaml")
     cluster.write(name="bad.yaml", cluster_name='"../x"')
     assert "cluster_name" in refused("up", "-y", "bad.yaml")
-    assert "cluster_name" in refused("up", "-y", "cluster.yaml", "-n", "a b")
+    assert "flag -n: 'a b' is not a name" in refused("up", "-y", "cluster.yaml", "-n", "a b")
     cluster.write(name="bad.yaml", auth="{ssh_user: root, ssh_private_key: /nowhere/key}")
     assert "/nowhere/key" in refused("up", "-y", "bad.yaml")
     cluster.write(name="bad.yaml", file_mounts='{"~/x": /nowhere/code}')
