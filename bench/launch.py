@@ -2,6 +2,8 @@
 """How long a launcher takes to start and end ranks that do nothing, and to notice a failure."""
 
 import os
+import shlex
+import tempfile
 
 from harness import Measure, Series, alternate, timed, which
 
@@ -49,6 +51,18 @@ def launch_1200(context):
     contenders = {name: (lambda c=c: timed(c, 120, env=env)) for name, c in peers.items()}
     return Measure("1,200 trivial ranks", "s", alternate(contenders, context.rounds(3), warmup=0),
                    "all complete, exit 0")
+
+
+def names_64(context):
+    """64 names of this machine, as a file of hosts gives them: each is looked up, by static programs through getent."""
+    with tempfile.NamedTemporaryFile("w", prefix="bench_hosts_", suffix=".txt") as table:
+        print("127.0.0.1 localhost", *(f"127.0.2.{number} node{number}" for number in range(1, 65)), sep="\n", file=table, flush=True)
+        hosts = ",".join(f"node{number}:1" for number in range(1, 65))
+        own_table = f"mount --bind {shlex.quote(table.name)} /etc/hosts && exec \"$@\""
+        alone = ["unshare", "--map-root-user", "--mount", "sh", "-c", own_table, "sh"]
+        contenders = {name: (lambda h=hvdray: timed([*alone, h, "run", "-np", 64, "-H", hosts, "--", "/bin/true"]))
+                      for name, hvdray in context.builds.items()}
+        return Measure("launch and reap /bin/true on 64 names of this machine", "s", alternate(contenders, context.rounds(11)))
 
 
 def first_failure(context):
