@@ -343,8 +343,8 @@ print(hvdray.run(work, args=(b"a",), num_proc=2), hvdray.run(work, args=(b"b",),
 
 
 @pytest.mark.rest
-def test_it_installs_and_runs_on_debian_11(wheel, tarball, installed, tmp_path):
-    """Its glibc is that of Horovod's images, 2.31."""
+@pytest.mark.parametrize("suite, glibc", [("bullseye", "2.31"), ("trixie", "2.41")])  # the older one's is that of Horovod's images
+def test_it_installs_and_runs_on_debian_11_and_13(wheel, tarball, installed, suite, glibc, tmp_path):
     for path in [wheel, tarball, *(installed / "packages").iterdir()]:
         shutil.copy(path, tmp_path)
     for name, text in (("first.py", PROGRAM), ("meeting.py", MEETING)):
@@ -355,8 +355,8 @@ def test_it_installs_and_runs_on_debian_11(wheel, tarball, installed, tmp_path):
         python first.py; python meeting.py; hvdray run -np 4 hvdray-digits
         cd /opt; tar -xzf /given/{os.path.basename(tarball)}
         PATH=$(echo /opt/hvdray-*/bin):/bin hvdray run -np 4 hvdray-digits"""
-    out = output_of(ROOT / "tools/bare_root.sh", "--suite", "bullseye", "--bind", f"{tmp_path}:/given", "--", "bash", "-c", lines)
-    done = [(0, "glibc 2.31")] * 2
+    out = output_of(ROOT / "tools/bare_root.sh", "--suite", suite, "--bind", f"{tmp_path}:/given", "--", "bash", "-c", lines)
+    done = [(0, f"glibc {glibc}")] * 2
     assert out.splitlines()[:4] == ["[(0, 7), (1, 7)]", "/env/bin", "[20, 20]", f"{done} {done}"]
     assert len(re.findall(r"test accuracy 9\d\.\d % of \d+ images, 4 workers", out)) == 2, out
 
