@@ -83,11 +83,13 @@ class ElasticTrace:
     """The generations of an elastic job, and what each of its slots did, in microseconds from its begin."""
 
     def __init__(self, events):
-        self.hosts, self.generations, self.slots, self.failures = {}, [], {}, []
+        self.hosts, self.names, self.generations, self.slots, self.failures = {}, {}, [], {}, []
         for event in events:
             place = event["pid"], event["tid"]
             if event["name"] == "process_name":
                 self.hosts[event["pid"]] = event["args"]["name"]
+            elif event["name"] == "thread_name":
+                self.names[place] = event["args"]["name"]
             if event["ph"] != "X":
                 continue
             begin, end = event["ts"], event["ts"] + event["dur"]
@@ -104,7 +106,7 @@ class ElasticTrace:
         self.failures.sort()
 
     def slot(self, place, words):
-        return words["slot"].format(self.hosts[place[0]], place[1] - 1)
+        return words["slot"].format(self.hosts[place[0]], self.names[place].removeprefix("slot "))
 
 
 def kind_of(span):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 #include "base/report_file.h"
@@ -20,15 +21,19 @@ int64_t Microseconds(TimePoint from, TimePoint to) {
   return std::chrono::duration_cast<std::chrono::microseconds>(to - from).count();
 }
 
-// One metadata record: a lane's name in the viewer.
-Json NameOfLane(std::string_view kind, int pid, int tid, const std::string& name) {
+// Metadata: the name of a process or thread, and its place among the others. Without that, Perfetto
+// puts the process with the most spans first, and chrome://tracing sorts threads by their names.
+void AddName(Json& all, std::string_view kind, int pid, int tid, const std::string& name) {
   Json json;
-  json["name"] = kind;
+  json["name"] = fmt::format("{}_name", kind);
   json["ph"] = "M";
   json["pid"] = pid;
   json["tid"] = tid;
   json["args"]["name"] = name;
-  return json;
+  all.push_back(json);
+  json["name"] = fmt::format("{}_sort_index", kind);
+  json["args"] = {{"sort_index", kind == "process" ? pid : tid}};
+  all.push_back(std::move(json));
 }
 
 // An absurd number must not become a list of that size.
@@ -155,41 +160,45 @@ void Trace::OnEffect(const Effect& effect, TimePoint now) {
 }
 
 std::string Trace::ToJson(TimePoint now) const {
-  // Viewers sort by pid: launcher first, then hosts. Each step of the launcher has its own row,
-  // since steps may overlap.
+  // The launcher first, then hosts. Each step of the launcher has its own row, since steps may
+  // overlap. Perfetto takes thread 0 for the one that has the number of its process, which is
+  // therefore no rank's; and since it shows the numbers, rank 7 gets 107.
+  int first_rank = 100;
+  while (std::cmp_less_equal(first_rank, hosts_.size())) first_rank *= 10;
   Json all = Json::array();
-  all.push_back(NameOfLane("process_name", 0, 0, "hvdray"));
+  AddName(all, "process", 0, 0, "hvdray");
+  AddName(all, "thread", 0, 0, "launcher");
   std::vector<std::string> rows;
   const auto span = [&](int pid, int tid, const std::string& name, TimePoint from, TimePoint to) {
     Json json;
     json["name"] = name;
     json["ph"] = "X";
     json["ts"] = Microseconds(began_, from);
-    json["dur"] = Microseconds(from, to);
+    json["dur"] = Microseconds(began_, to) - Microseconds(began_, from);  // No gap by rounding.
     json["pid"] = pid;
     json["tid"] = tid;
     return json;
   };
   for (const Phase& phase : phases_) {
     const auto row = std::find(rows.begin(), rows.end(), phase.name) - rows.begin();
+    const int tid = static_cast<int>(row) + 1;
     if (static_cast<size_t>(row) == rows.size()) {
       rows.push_back(phase.name);
-      all.push_back(NameOfLane("thread_name", 0, static_cast<int>(row) + 1, phase.name));
+      AddName(all, "thread", 0, tid, phase.name);
     }
-    all.push_back(
-        span(0, static_cast<int>(row) + 1, phase.name, phase.began, phase.ended.value_or(now)));
+    all.push_back(span(0, tid, phase.name, phase.began, phase.ended.value_or(now)));
   }
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    all.push_back(NameOfLane("process_name", static_cast<int>(i) + 1, 0, hosts_[i]));
-    all.push_back(NameOfLane("thread_name", static_cast<int>(i) + 1, 0, "agent"));
+    AddName(all, "process", static_cast<int>(i) + 1, 0, hosts_[i]);
+    AddName(all, "thread", static_cast<int>(i) + 1, 0, "agent");
   }
   std::set<Lane> named;
   for (const Span& one : spans_) {
+    const int tid = one.rank < 0 ? 0 : one.host < 0 ? one.rank + 1 : first_rank + one.rank;
     if (one.rank >= 0 && named.insert({one.host, one.rank}).second) {
-      all.push_back(
-          NameOfLane("thread_name", one.host + 1, one.rank + 1, Name({one.host, one.rank})));
+      AddName(all, "thread", one.host + 1, tid, Name({one.host, one.rank}));
     }
-    Json json = span(one.host + 1, one.rank + 1, one.name, one.began, one.ended.value_or(now));
+    Json json = span(one.host + 1, tid, one.name, one.began, one.ended.value_or(now));
     if (one.is_instant) {
       json["ph"] = "i";
       json["s"] = "t";
@@ -199,8 +208,7 @@ std::string Trace::ToJson(TimePoint now) const {
     all.push_back(std::move(json));
   }
   if (dropped_ > 0) {
-    Json json = span(0, 0, fmt::format("{} spans left out", dropped_), now, now);
-    all.push_back(std::move(json));
+    all.push_back(span(0, 0, fmt::format("{} spans left out", dropped_), now, now));
   }
   // One record per line keeps large traces readable for other tools.
   std::string text = "[\n";

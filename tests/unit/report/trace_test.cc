@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "tests/fakes/fault_catalogue.h"
@@ -103,6 +106,49 @@ TEST(TraceTest, ARestartRepeatsPhasesAndClosesOldSpans) {
     if (record["ph"] != "X") continue;
     EXPECT_LE(record["dur"].get<int64_t>(), 2'200'000);
   }
+}
+
+TEST(TraceTest, NoRowHasTheNumberOfItsProcess) {
+  for (const size_t hosts : {1, 99, 100, 1000}) {
+    Trace trace(At(0), std::vector<std::string>(hosts, "node"), true);
+    RankInfo last;
+    last.host_index = static_cast<int>(hosts) - 1;
+    trace.OnEffect(Effect(effect::StartGeneration{1, {last}, 0, 0}), At(1));
+    for (const Json& record : Parsed(trace, At(2))) {
+      if (record["ph"] != "X") continue;
+      EXPECT_GT(record["tid"], record["pid"]) << DumpJson(record);
+    }
+  }
+}
+
+TEST(TraceTest, EachProcessAndRowHasAPlaceInOrder) {
+  Trace trace = Detailed();
+  Feed(trace);
+  std::vector<int> processes;
+  std::set<std::pair<int, int>> rows;
+  for (const Json& record : Parsed(trace, At(3))) {
+    const int pid = record["pid"];
+    if (record["name"] == "process_sort_index") processes.push_back(record["args"]["sort_index"]);
+    if (record["name"] != "thread_sort_index") continue;
+    EXPECT_TRUE(rows.emplace(pid, record["args"]["sort_index"]).second) << DumpJson(record);
+  }
+  EXPECT_EQ(processes, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(rows.size(), 4u + 3u + 2u);  // Of hvdray, node1, node2.
+}
+
+TEST(TraceTest, SpansThatFollowEachOtherHaveNoGapByRounding) {
+  Trace trace(At(0.0000004), {"node1"}, true);
+  RankInfo rank;
+  trace.OnEffect(Effect(effect::StartGeneration{1, {rank}, 0, 0}), At(1));
+  trace.OnEvent(Event(event::WorkerStarted{1, 0, 4000}), At(2.0000006));
+  trace.OnEvent(Event(event::WorkerExited{1, 0, Exited(0), false}), At(3.0000002));
+  int64_t end = 0;
+  for (const Json& record : Parsed(trace, At(4))) {
+    if (record["pid"] != 1 || record["ph"] != "X") continue;
+    EXPECT_TRUE(end == 0 || record["ts"] == end) << DumpJson(record);
+    end = record["ts"].get<int64_t>() + record["dur"].get<int64_t>();
+  }
+  EXPECT_NE(end, 0);
 }
 
 TEST(TraceTest, RunningSpansEndNow) {
