@@ -84,6 +84,22 @@ void Trace::Leave(Lane lane, TimePoint now, std::string detail) {
   open_.erase(found);
 }
 
+void Trace::EndWorker(Lane lane, const wire::ExitStatus& status, TimePoint now) {
+  if (!open_.contains(lane)) return;
+  Leave(lane, now, Describe(status));
+  // Viewers show the detail of a span only on a click; a mark shows at once who failed.
+  if (!status.is_success()) Mark(lane, Describe(status), now);
+}
+
+void Trace::LeaveAll(int lost_host, TimePoint now) {
+  if (lost_host < 0) return;
+  Leave({lost_host, -1}, now, "lost");
+  for (auto one = open_.lower_bound({lost_host, 0});
+       one != open_.end() && one->first.first == lost_host;) {
+    Leave((one++)->first, now, "lost with its agent");
+  }
+}
+
 void Trace::Mark(Lane lane, std::string name, TimePoint now) {
   if (HasRoom()) spans_.push_back({lane.first, lane.second, std::move(name), now, now, true, {}});
 }
@@ -106,6 +122,7 @@ void Trace::OnEvent(const Event& event, TimePoint now) {
     Mark({ready->host, -1}, "ready", now);
     if (++hosts_ready_ >= hosts_.size()) End(kPhaseHello, now);
   } else if (const auto* lost = std::get_if<event::HostLost>(&event)) {
+    LeaveAll(lost->host, now);
     Mark({lost->host, -1}, "lost: " + lost->why.message(), now);
     stopping_hosts_.erase(lost->host);
     if (stopping_hosts_.empty()) End(kPhaseStop, now);
@@ -113,10 +130,10 @@ void Trace::OnEvent(const Event& event, TimePoint now) {
     Enter(lane_of(started->rank), fmt::format("running, pid {}", started->pid), now);
     if (++started_ >= host_of_rank_.size()) {
       End(kPhaseStart, now);
-      if (ended_ == 0) Begin(kPhaseRun, now);
+      if (stopping_hosts_.empty()) Begin(kPhaseRun, now);
     }
   } else if (const auto* exited = std::get_if<event::WorkerExited>(&event)) {
-    Leave(lane_of(exited->rank), now, Describe(exited->status));
+    EndWorker(lane_of(exited->rank), exited->status, now);
     if (++ended_ >= host_of_rank_.size()) End(kPhaseRun, now);
   } else if (const auto* stopped = std::get_if<event::GenerationStopped>(&event)) {
     Mark({stopped->host, -1}, fmt::format("stopped, swept {}", stopped->swept), now);
@@ -311,7 +328,7 @@ void Trace::OnEvent(const ElasticEvent& event, TimePoint now) {
     Enter(LaneOf(started->worker), fmt::format("{}, pid {}", doing, started->pid), now);
     OnStarted(started->worker, now);
   } else if (const auto* exited = std::get_if<event::ProcessExited>(&event)) {
-    Leave(LaneOf(exited->worker), now, Describe(exited->status));
+    EndWorker(LaneOf(exited->worker), exited->status, now);
     OnStarted(exited->worker, now);
   } else if (const auto* arrived = std::get_if<event::WorkerArrived>(&event)) {
     Enter(LaneOf(arrived->worker), "waiting to be let in", now);
@@ -320,13 +337,6 @@ void Trace::OnEvent(const ElasticEvent& event, TimePoint now) {
     StandStill(now);
   } else if (const auto* leaving = std::get_if<event::HostLeaving>(&event)) {
     Mark({leaving->host, -1}, "leaves soon", now);
-  } else if (const auto* lost = std::get_if<event::HostLost>(&event)) {
-    Leave({lost->host, -1}, now, "lost");
-    std::vector<Lane> lanes;
-    for (const auto& [lane, span] : open_) {
-      if (lane.first == lost->host && lost->host >= 0) lanes.push_back(lane);
-    }
-    for (const Lane& lane : lanes) Leave(lane, now, "lost with its agent");
   } else if (const auto* ready = std::get_if<event::HostReady>(&event)) {
     Leave({ready->host, -1}, now, "ready");
   }

@@ -90,6 +90,8 @@ class Trace {
   std::string Name(Lane lane) const;
   void Enter(Lane lane, std::string name, TimePoint now);
   void Leave(Lane lane, TimePoint now, std::string detail);
+  void EndWorker(Lane lane, const wire::ExitStatus& status, TimePoint now);
+  void LeaveAll(int lost_host, TimePoint now);
   void Mark(Lane lane, std::string name, TimePoint now);
   void EnterAll(const std::vector<int>& hosts, std::string_view name, TimePoint now);
   bool HasRoom();

@@ -136,6 +136,42 @@ TEST(TraceTest, EachProcessAndRowHasAPlaceInOrder) {
   EXPECT_EQ(rows.size(), 4u + 3u + 2u);  // Of hvdray, node1, node2.
 }
 
+TEST(TraceTest, WorkersLostWithTheirHostEndThere) {
+  Trace trace = Detailed();
+  RankInfo rank;
+  rank.host_index = 1;
+  trace.OnEffect(Effect(effect::StartGeneration{1, {rank}, 0, 0}), At(1));
+  trace.OnEvent(Event(event::WorkerStarted{1, 0, 4000}), At(2));
+  trace.OnEvent(Event(event::HostLost{1, Status(ErrorCode::kAgentLost, "the link closed")}), At(5));
+  const Json json = Parsed(trace, At(9));
+  const auto found = std::find_if(json.begin(), json.end(), [](const Json& record) {
+    return record["name"] == "running, pid 4000";
+  });
+  ASSERT_NE(found, json.end());
+  EXPECT_EQ((*found)["dur"], 3'000'000);
+  EXPECT_EQ((*found)["args"]["end"], "lost with its agent");
+}
+
+TEST(TraceTest, AWorkerThatEndsBeforeTheLastOneStartsDoesNotHideThatTheJobRuns) {
+  Trace trace = Detailed();
+  std::vector<RankInfo> ranks(2);
+  ranks[1].rank = 1;
+  trace.OnEffect(Effect(effect::StartGeneration{1, ranks, 0, 0}), At(1));
+  trace.OnEvent(Event(event::WorkerStarted{1, 0, 4000}), At(2));
+  trace.OnEvent(Event(event::WorkerExited{1, 0, Exited(7), false}), At(3));
+  trace.OnEvent(Event(event::WorkerStarted{1, 1, 4001}), At(4));
+  trace.OnEffect(Effect(effect::StopGeneration{1, {0}, Duration::zero()}), At(5));
+  EXPECT_EQ(PhasesText(trace), "start 1.00-4.00\nrun 4.00-5.00\nstop 5.00-\n");
+}
+
+TEST(TraceTest, AWorkerThatStartsWhileTheGangStopsBeginsNoRun) {
+  Trace trace = Detailed();
+  trace.OnEffect(Effect(effect::StartGeneration{1, {RankInfo()}, 0, 0}), At(1));
+  trace.OnEffect(Effect(effect::StopGeneration{1, {0}, Duration::zero()}), At(2));
+  trace.OnEvent(Event(event::WorkerStarted{1, 0, 4000}), At(3));
+  EXPECT_EQ(PhasesText(trace), "start 1.00-2.00\nstop 2.00-\n");
+}
+
 TEST(TraceTest, SpansThatFollowEachOtherHaveNoGapByRounding) {
   Trace trace(At(0.0000004), {"node1"}, true);
   RankInfo rank;
