@@ -3,17 +3,16 @@
 
 import functools
 import http.server
-import json
 import pathlib
 import subprocess
 import threading
 import urllib.parse
 
 import pytest
+from chromium import chromium, forget, messages
 from own_network import network_of_its_own
 
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -44,20 +43,11 @@ def site(tmp_path_factory):
 
 class Browser:
     def __init__(self, address, profile):
-        options = webdriver.ChromeOptions()
-        options.binary_location = "/usr/bin/chromium"
-        for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking",
-                     "--no-first-run", f"--user-data-dir={profile}"):
-            options.add_argument(word)
-        options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.driver = chromium(profile)
         self._address = address
-        self.driver.get("about:blank")
-        self.forget()  # the browser's own first page
 
     def forget(self):
-        for kind in ("performance", "browser"):
-            self.driver.get_log(kind)
+        forget(self.driver)
 
     def open(self, page):
         self.driver.get(self._address + page)
@@ -85,16 +75,14 @@ class Browser:
     def loaded(self):
         """Since the last call: (address, bytes) of each request. Fails on one that failed or left this site."""
         asked, sizes = {}, {}
-        for entry in self.driver.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            values = message["params"]
-            if message["method"] == "Network.requestWillBeSent":
+        for method, values in messages(self.driver):
+            if method == "Network.requestWillBeSent":
                 asked[values["requestId"]] = values["request"]["url"]
-            elif message["method"] == "Network.responseReceived" and not values["response"]["url"].startswith("data:"):
+            elif method == "Network.responseReceived" and not values["response"]["url"].startswith("data:"):
                 assert values["response"]["status"] in (200, 304), values["response"]
-            elif message["method"] == "Network.loadingFinished":
+            elif method == "Network.loadingFinished":
                 sizes[values["requestId"]] = values["encodedDataLength"]
-            elif message["method"] == "Network.loadingFailed":
+            elif method == "Network.loadingFailed":
                 assert values["requestId"] not in asked, (values, asked[values["requestId"]])
         assert all(url.startswith((self._address, "data:")) for url in asked.values()), asked
         return [(url, sizes.get(request, 0)) for request, url in asked.items()]
