@@ -1010,6 +1010,14 @@ control.recv(4096)
     programs.run("assert '0.0.9' in str(raised(hvdray.HvdrayError, lambda: hvdray.run(rank)))", env={"HVDRAY_BINARY": str(other)})
 
 
+def test_python_m_hvdray_is_the_program(programs):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HVDRAY_BINARY": str(programs.tool.binary)}
+    command = [sys.executable, "-m", "hvdray", "run", "-np", "1", "--", "sh", "-c", "exit $(($HOROVOD_SIZE + 4))"]
+    assert subprocess.run(command, env=environment, timeout=60).returncode == 5
+    lost = subprocess.run(command, env={**environment, "HVDRAY_BINARY": "/none"}, capture_output=True, text=True, timeout=60)
+    assert (lost.returncode, lost.stderr) == (125, "hvdray: HVDRAY_BINARY: no program at /none\n")
+
+
 def test_another_python_is_refused_before_anything_runs(programs):
     """This Python, which says that it is another one."""
     programs.run("""
