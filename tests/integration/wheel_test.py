@@ -97,6 +97,13 @@ def test_its_extra_brings_optuna_and_without_it_tune_says_so(wheel, installed, t
     assert (result.returncode, result.stderr.splitlines()[-1]) == (125, "  hint: pip install 'optuna>=5,<6'"), result
 
 
+def test_it_says_what_it_is_and_has_completions(installed):
+    about = output_of(installed / "bin/python", "-c", "from importlib.metadata import metadata as m; print(m('hvdray'))").split("\n\n")[0]
+    assert re.search(r"^License-Expression: Apache-2.0$", about, re.M) and "Classifier: Operating System :: POSIX :: Linux" in about, about
+    for file in ("bash-completion/completions/hvdray", "zsh/site-functions/_hvdray", "fish/vendor_completions.d/hvdray.fish"):
+        assert (installed / "share" / file).stat().st_size > 0, file
+
+
 def test_it_lists_what_it_contains(wheel, installed):
     bill = json.loads(next(installed.rglob("hvdray-*.dist-info/sboms/hvdray.cdx.json")).read_text())
     assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["version"]) == ("CycloneDX", "1.6", VERSION)
@@ -194,6 +201,7 @@ def test_it_installs_and_runs_under_other_pythons_on_a_bare_machine(wheel, insta
 def test_the_command_is_there_too(installed, tmp_path):
     out = output_of(installed / "bin/hvdray", "run", "-np", "2", "--", "/bin/sh", "-c", "echo $HOROVOD_SIZE", env={"PATH": "/usr/bin:/bin"})
     assert sorted(out.splitlines()) == ["[0]<stdout>:2", "[1]<stdout>:2"]
+    assert output_of(installed / "bin/python", "-m", "hvdray", "--version").startswith(f"hvdray {VERSION} ")
     for backend in ("shm", "gloo"):
         command = [installed / "bin/hvdray", "bench", "-np", "2", "-b", "1K", "-e", "1K", "--backend", backend]
         assert "all results are right" in output_of(*command, env={"PATH": "/usr/bin:/bin"})
