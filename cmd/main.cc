@@ -40,7 +40,8 @@ constexpr std::array kCommands = {
 int Help(const CommandLine& line);
 
 /// What was meant by a word that is no command, but a job's own first word.
-std::string HintFor(std::string_view name) {
+std::string HintFor(std::string_view name, bool is_slip) {
+  if (is_slip) return "hvdray --help lists the commands";
   if (name.starts_with('-') || IsPython(name)) {
     return fmt::format("hvdray run {} ... starts a job", name.starts_with('-') ? name : "-np 4");
   }
@@ -62,11 +63,12 @@ int Dispatch(std::string_view name, const CommandLine& line) {
   if (name == "version" || name == "--version" || name == "-v") {
     return PrintOut("version", VersionText());
   }
+  if (name.starts_with("--")) names = {"--help", "--version"};
   const std::string meant = DidYouMean(name, names);
   SetUpLogEarly(line.args, Environment::FromProcess());
   Tell(LogLevel::kError, "hvdray",
        fmt::format("unknown command '{}'{}{} [HVD-E0101]\n  hint: {}", ShownText(name),
-                   meant.empty() ? "" : "; ", meant, HintFor(ShownText(name))));
+                   meant.empty() ? "" : "; ", meant, HintFor(ShownText(name), !meant.empty())));
   return 2;
 }
 

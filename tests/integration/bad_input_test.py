@@ -57,6 +57,7 @@ def test_wrong_words(hvdray, args, needles):
 
 def test_unknown_command(hvdray):
     refused(hvdray.run("rum", "-np", "1"), 2, "rum", "run")
+    refused(hvdray.run("--verison"), 2, "did you mean --version?", "hvdray --help")
     for words, hint in (["train.py"], "hvdray run -np 4 -- python3 train.py"), (["python3", "train.py"], "hvdray run -np 4"), (
             ["-np", "2", "true"], "hvdray run -np"), (["job.yaml"], "hvdray run -f job.yaml"):
         refused(hvdray.run(*words), 2, hint)
