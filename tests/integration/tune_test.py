@@ -52,7 +52,7 @@ def test_the_pruner_ends_a_trial_and_the_grid_is_dealt_in_order(tune):  # noqa: 
 def test_without_optuna_it_says_what_to_install(tune):  # noqa: F811
     tune.environment["PATH"] = "/usr/bin:/bin"
     result = tune(SEARCH, code=125)
-    lacking = "hvdray tune: Optuna is not installed here\n  hint: pip install 'optuna>=5,<6'\n"
+    lacking = "hvdray tune: /usr/bin/python3 has no Optuna\n  hint: pip install 'optuna>=5,<6'\n"
     assert result.errors == lacking
     del tune.environment["PYTHONPATH"]
     assert tune(SEARCH, code=125).errors == lacking, "by the package that is with this program"

@@ -11,6 +11,7 @@ import math
 import os
 import random
 import re
+import sys
 import time
 import uuid
 import warnings
@@ -30,7 +31,7 @@ try:
 except ImportError as error:
     if error.name != "optuna":
         raise
-    raise TuneError("Optuna is not installed here", hint=INSTALL) from None
+    raise TuneError(f"{sys.executable} has no Optuna", hint=INSTALL) from None
 
 if not str(optuna.__version__).startswith("5."):
     raise TuneError(f"a search works with Optuna 5, tested is 5.0.0; this is {optuna.__version__}", hint=INSTALL)
