@@ -145,8 +145,8 @@ def page_context(app, pagename, templatename, context, doctree):
     context["skip"] = SKIP[LANGUAGE]
     other = "en" if LANGUAGE == "zh" else "zh"
     counterpart = pagename.replace(f"tutorial/{LANGUAGE}/", f"tutorial/{other}/") + ".md"
-    if pagename.startswith("docs/tutorial/teaching"):
-        counterpart = "docs/tutorial/teaching" + ("_zh.md" if other == "zh" else ".md")
+    if re.fullmatch(r"docs/tutorial/(README|teaching)(_zh)?", pagename):
+        counterpart = pagename.removesuffix("_zh") + ("_zh.md" if other == "zh" else ".md")
     if counterpart not in ALL_PAGES or language_of(counterpart) != other:
         counterpart = FRONT[other] + ".md"
     here = FOLDER[LANGUAGE] + pagename + ".html"
