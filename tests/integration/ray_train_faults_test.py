@@ -111,11 +111,11 @@ def loop(config):
     time.sleep(600)
 fit(loop, workers=2)
 """)
-    wait_until(lambda: (tmp_path / "rank0").exists() and (tmp_path / "rank1").exists(), "both ranks", within=120)
+    wait_until(lambda: (tmp_path / "rank0").exists() and (tmp_path / "rank1").exists(), "both ranks", within=420)
     os.kill(job.process.pid, signal.SIGKILL)
     assert job.wait(60).code == -signal.SIGKILL
     programs.run("")  # ends what Ray keeps
-    wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all", within=120)
+    wait_until(lambda: not any(ray_cluster.foreign_processes().values()), "the end of all", within=420)
 
 
 def test_a_head_that_goes_away_ends_a_fit_and_leaves_what_was_committed(programs, ray_cluster, tmp_path):
@@ -152,9 +152,9 @@ def loop(config):
 metrics = fit(loop, workers=(1, 3), max_failures=2, use_gpu=True, resources_per_worker={"GPU": 2}, elastic_resize_monitor_interval_s=1).metrics
 assert metrics["size"] == 3 and metrics["begin"] > 0, metrics
 """)
-    wait_until(lambda: (tmp_path / "size3").exists(), "three workers", within=180)
+    wait_until(lambda: (tmp_path / "size3").exists(), "three workers", within=420)
     ray_cluster.remove_node("h4")  # has the GPUs of two
-    wait_until(lambda: (tmp_path / "size1").exists(), "one worker", within=180)
+    wait_until(lambda: (tmp_path / "size1").exists(), "one worker", within=420)
     ray_cluster.start_node("h4")
     (tmp_path / "ready").touch()
     result = job.wait(300)
