@@ -43,14 +43,14 @@ STANDARD_IMPORTS = tuple(
 
 @functools.lru_cache(maxsize=1)
 def kit() -> bytes:
-    cloudpickle = the_cloudpickle()
-    here = pathlib.Path(__file__).parent
+    packages = {"hvdray": pathlib.Path(__file__).parent, "cloudpickle": pathlib.Path(the_cloudpickle().__file__).parent}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        for name, source in [*_sources(here), *_sources(pathlib.Path(cloudpickle.__file__).parent)]:
-            archive.writestr(name + ".py", source)
-            # Workers of the same Python, and there are no others, need not compile it.
-            archive.writestr(name + ".pyc", _compiled(name + ".py", source))
+        for package, folder in packages.items():
+            for name, source in _sources(package, folder if folder.is_dir() else _inside_of_a_zip(package)):
+                archive.writestr(name + ".py", source)
+                # Workers of the same Python, and there are no others, need not compile it.
+                archive.writestr(name + ".pyc", _compiled(name + ".py", source))
     return content.getvalue()
 
 
@@ -87,9 +87,20 @@ def _absolute(entry: Any) -> str:
         return ""
 
 
-def _sources(package: pathlib.Path) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(package.rglob("*.py")):
-        yield str(path.relative_to(package.parent).with_suffix("")), path.read_bytes()
+def _inside_of_a_zip(package: str) -> Any:
+    """That of python -m zipapp, say."""
+    from importlib.resources import files
+
+    return files(package)
+
+
+def _sources(name: str, folder: Any) -> Iterator[tuple[str, bytes]]:
+    """Of a folder, or of what stands for one in a zip."""
+    for item in sorted(folder.iterdir(), key=lambda item: str(item.name)):
+        if item.is_dir():
+            yield from _sources(f"{name}/{item.name}", item)
+        elif item.name.endswith(".py"):
+            yield f"{name}/{item.name[:-3]}", item.read_bytes()
 
 
 def _compiled(name: str, source: bytes) -> bytes:

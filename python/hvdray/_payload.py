@@ -59,7 +59,8 @@ def _pickler_without(kinds: tuple[type, ...]) -> Any:
 
     def reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
         make, args = reduce(code)
-        return make, tuple(code.co_filename if arg == "<dynamic-code>" else arg for arg in args)
+        # Bytes among them are not compared: python -bb takes that for an error.
+        return make, tuple(code.co_filename if isinstance(arg, str) and arg == "<dynamic-code>" else arg for arg in args)
 
     def refuse(reference: Any) -> Any:
         raise RaysReference(f"an {type(reference).__name__} of Ray means nothing outside of this program's job")

@@ -2,10 +2,15 @@
 """What user code may have done to an interpreter, that of a worker between two calls or that of the program, and calls go on:
 docs/python.md, "What a worker is"."""
 
+import os
+import shutil
+import subprocess
 import sys
+import zipapp
 
+import cloudpickle
 import pytest
-from python_program import Programs
+from python_program import ROOT, Programs
 
 
 @pytest.fixture
@@ -211,3 +216,24 @@ if __name__ == "__main__":
         process.start(), process.join()
         assert process.exitcode == 0, (how, does)
 """)
+
+
+def test_a_python_that_takes_comparing_bytes_with_text_for_an_error_calls_too(hvdray):
+    environment = {**os.environ, "HVDRAY_BINARY": str(hvdray.binary), "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run([sys.executable, "-bb", "-c", "import hvdray; print(hvdray.run(lambda: 7, num_proc=2))"],
+                          env=environment, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "[7, 7]\n"), done
+
+
+def test_a_program_in_one_zip_with_hvdray_calls(hvdray, tmp_path):
+    """That of python -m zipapp; the program hvdray can't be in it."""
+    app = tmp_path / "app"
+    shutil.copytree(ROOT / "python/hvdray", app / "hvdray", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(os.path.dirname(cloudpickle.__file__), app / "cloudpickle", ignore=shutil.ignore_patterns("__pycache__"))
+    (app / "beside.py").write_text("def answer():\n    return 7\n")
+    (app / "__main__.py").write_text("import beside, hvdray\nif __name__ == '__main__':\n    print(hvdray.run(beside.answer, num_proc=2))\n")
+    zipapp.create_archive(app, tmp_path / "app.pyz")
+    shutil.rmtree(app)
+    done = subprocess.run([sys.executable, "-S", tmp_path / "app.pyz"], env={**os.environ, "HVDRAY_BINARY": str(hvdray.binary)},
+                          capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "[7, 7]\n"), done
