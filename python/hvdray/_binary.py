@@ -22,8 +22,11 @@ def find_binary() -> str:
         return named
     for folder in _script_folders():
         program = folder / "hvdray"
-        if os.access(program, os.X_OK) and program.is_file():
-            return str(program)
+        if not os.path.isfile(program):  # false, too, where this user may not look
+            continue
+        if not os.access(program, os.X_OK):  # another one, on PATH perhaps, would not be this package's
+            raise HvdrayError(f"{program} may not be executed", hint="is it where no programs run? findmnt -T shows noexec; HVDRAY_BINARY names another")
+        return str(program)
     on_path = shutil.which("hvdray")
     if on_path is None:
         raise HvdrayError(
@@ -43,5 +46,7 @@ def agent_of(program: str) -> str:
 def _script_folders() -> Iterator[pathlib.Path]:
     site = pathlib.Path(__file__).resolve().parent.parent
     yield site / "bin"  # pip install --target
+    if site.parent.parent.name in ("lib", "lib64"):  # lib/pythonX.Y/site-packages, of --prefix or not
+        yield site.parents[2] / "bin"
     yield pathlib.Path(sysconfig.get_path("scripts"))
     yield pathlib.Path(sysconfig.get_path("scripts", "posix_user"))

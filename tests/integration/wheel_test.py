@@ -207,6 +207,26 @@ def test_the_command_is_there_too(installed, tmp_path):
         assert "all results are right" in output_of(*command, env={"PATH": "/usr/bin:/bin"})
 
 
+FOUND = "from hvdray import _binary; print(_binary.find_binary())"
+
+
+def test_a_package_takes_the_programs_that_were_installed_with_it(wheel, installed, tmp_path):
+    """And not those of the Python that imports it."""
+    for option, package in (("--prefix", "lib/python*/site-packages/hvdray"), ("--target", "hvdray")):
+        folder = tmp_path / option
+        output_of("unshare", "-n", installed / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--ignore-installed",
+                  option, folder, wheel)
+        (path,) = folder.glob(package)
+        assert output_of(installed / "bin/python", "-c", FOUND, env={**os.environ, "PYTHONPATH": str(path.parent)}) == f"{folder}/bin/hvdray\n"
+
+
+def test_a_folder_where_no_programs_run_is_named(installed):
+    """Whatever hvdray is on PATH."""
+    bound = f"mount --bind {installed} {installed}; mount -o remount,bind,noexec {installed}"
+    said = apart("sh", "-c", '! "$@" 2>&1', "sh", installed / "bin/python", "-c", FOUND, inside=bound)
+    assert f"HvdrayError: {installed}/bin/hvdray may not be executed\n" in said and "noexec" in said, said
+
+
 def test_workers_of_another_python_get_its_horovod(installed):
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
