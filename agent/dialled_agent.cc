@@ -66,7 +66,8 @@ Result<Secret> ReadKey(int fd) {
 Result<UniqueFd> TakeStdin() {
   UniqueFd fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!fd.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
+  if (!null.is_valid()) return ErrnoStatus("/dev/null", errno);
+  if (!fd.is_valid()) return ErrnoStatus("dup", errno);
   ::dup2(null.get(), STDIN_FILENO);
   return fd;
 }

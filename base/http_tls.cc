@@ -133,7 +133,11 @@ class Authorities {
     const bool is_at_home = ::access(::X509_get_default_cert_dir(), R_OK) == 0;
     ::SSL_CTX_set_default_verify_paths(context);
     const std::string path = is_named || !is_at_home ? SystemCertificates(environment) : "";
-    if (path.empty()) return {};
+    if (path.empty()) {
+      if (is_at_home || !environment.GetOr("SSL_CERT_DIR", "").empty()) return {};
+      return {ErrorCode::kHostKeyRejected, "this host has no certificates of authorities",
+              "install ca-certificates, or name a file with some by SSL_CERT_FILE"};
+    }
     Status loaded = LoadFrom(path, context);
     if (loaded.ok() || !is_named) return loaded;
     // As for each program with OpenSSL, a directory of the user's is enough.

@@ -66,7 +66,8 @@ Result<std::pair<UniqueFd, UniqueFd>> TakeStdinAndStdout() {
   UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   UniqueFd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!in.is_valid() || !out.is_valid() || !null.is_valid()) return ErrnoStatus("dup", errno);
+  if (!null.is_valid()) return ErrnoStatus("/dev/null", errno);
+  if (!in.is_valid() || !out.is_valid()) return ErrnoStatus("dup", errno);
   ::dup2(null.get(), STDIN_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   return std::pair{std::move(in), std::move(out)};

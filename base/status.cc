@@ -60,7 +60,8 @@ Status ErrnoStatus(std::string_view call, int error) {
       break;
   }
   char buffer[128];
-  return {code, fmt::format("{}: {}", call, ::strerror_r(error, buffer, sizeof buffer))};
+  return {code, fmt::format("{}: {}", call, ::strerror_r(error, buffer, sizeof buffer)),
+          error == ENOSYS ? "hvdray needs Linux 5.4 or later, and its calls let through" : ""};
 }
 
 void CheckFailed(const char* expression, const char* file, int line) {

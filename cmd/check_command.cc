@@ -84,7 +84,9 @@ constexpr Duration kAskLimit = std::chrono::seconds(5);
 std::vector<OtherProgram> OthersOnPath(const Environment& environment) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::set<fs::path> seen = {OwnPath()};
+  const fs::path own = OwnPath();
+  if (!own.is_absolute()) return {};  // without /proc nobody knows which is the other
+  std::set<fs::path> seen = {own};
   std::vector<OtherProgram> others;
   const std::string path = environment.GetOr("PATH", "");
   for (const std::string_view directory : BlankSeparated(path, ":")) {

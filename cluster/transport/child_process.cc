@@ -278,6 +278,8 @@ Result<Helper> SpawnHelper(const std::vector<std::string>& command, int in, int 
                         : SpawnTied(command, in, out, err, helper.pid);
   if (error != 0) {
     const std::string& program = command.front();
+    Status lacking = ErrnoStatus(program, error);
+    if (lacking.code() == ErrorCode::kOutOfResources) return lacking;
     return Status(
         ErrorCode::kAgentStartFailed, fmt::format("{}: {}", program, ::strerror(error)),
         error == ENOENT ? fmt::format("hvdray starts {} for this: install it", program) : "");

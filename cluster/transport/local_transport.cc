@@ -28,10 +28,11 @@ class LocalTransport : public Transport {
                  if (start.ok()) return done(std::move(start));
                  Status why = std::move(start).status();
                  if (why.code() == ErrorCode::kAgentStartFailed) {
-                   why = std::move(why).WithHint(
+                   why = {
+                       why.code(), why.message(),
                        ::access(path.c_str(), F_OK) == 0
                            ? "hvdray-agent must be for this processor, and where programs may run"
-                           : "put hvdray-agent beside hvdray");
+                           : "put hvdray-agent beside hvdray, or in ../libexec/hvdray from there"};
                  }
                  done(std::move(why).WithContext(fmt::format("start agent on {}", host)));
                });

@@ -25,13 +25,15 @@
 namespace hvdray::digits {
 namespace {
 
-// The file that was installed with this program, or that of the checkout we are in.
+// That of the checkout we are in, or the file that belongs to this program.
 std::string DefaultData() {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path installed =
       fs::path(OwnPath()).parent_path().parent_path() / "share/hvdray/digits.csv";
-  return fs::exists(installed, error) ? installed.string() : "examples/digits/digits.csv";
+  const std::string checkout = "examples/digits/digits.csv";
+  return !fs::exists(installed, error) && fs::exists(checkout, error) ? checkout
+                                                                      : installed.string();
 }
 
 struct Settings {
@@ -124,7 +126,9 @@ Result<double> TestAccuracy(Communicator& communicator, const Dataset& test, con
 
 Status Train(const Settings& settings) {
   const auto start = std::chrono::steady_clock::now();
-  HVDRAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(settings.data));
+  Result<std::string> read = ReadFile(settings.data);
+  if (!read.ok()) return std::move(read).status().WithHint("--data FILE.csv names another");
+  const std::string text = std::move(read).value();
   HVDRAY_ASSIGN_OR_RETURN(const Dataset all, ParseDigits(text, settings.data));
   const Split split = SplitDigits(all);
   HVDRAY_ASSIGN_OR_RETURN(const CommunicatorOptions options,

@@ -276,6 +276,11 @@ def test_this_machine_alone_needs_no_host(hvdray):
     assert hvdray.run("check", "-np", "2", "--", "no-such-command").code == 127
 
 
+def test_where_there_is_no_proc_it_does_not_take_itself_for_another(hvdray):
+    result = hvdray.run("-m", "sh", "-c", 'umount -l /proc && PATH=$1:$PATH exec hvdray check -np 1 -- sh', "sh", hvdray.bin_dir, binary="unshare")
+    assert result.code == 0 and "another hvdray" not in result.text, result.errors + result.text
+
+
 def test_a_script_with_python_in_front_of_its_name_is_not_run(hvdray, script, tmp_path):
     """`--version` is for interpreters: this one would have begun to train."""
     train = script("python_train.sh", f"#!/bin/sh\n: >{tmp_path}/was-run\n")

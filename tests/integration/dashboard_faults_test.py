@@ -44,6 +44,7 @@ def ask(hvdray, tmp_path):
         environment.update(HOME=str(tmp_path), **variables)
         return hvdray.run(command, *words, env=environment)
 
+    run.hvdray = hvdray
     return run
 
 
@@ -252,6 +253,10 @@ def test_https_is_believed_only_with_a_certificate_that_is_known(serve, ask, cer
     assert ask("status", "--ray-address", server.url, SSL_CERT_FILE=str(certificates["well"][0])).code == 0
     refused(ask("status", "--ray-address", server.url, SSL_CERT_FILE="/nowhere.pem", SSL_CERT_DIR=""), 2,
             "HVD-E0104", "SSL_CERT_FILE: /nowhere.pem: No such file or directory", "without it, the system's are used")
+    bare = 'for place in /etc/ssl /usr/lib/ssl; do mount -t tmpfs none $place; done; exec "$@"'
+    refused(ask.hvdray.run("-m", "sh", "-c", bare, "sh", ask.hvdray.binary, "status", "--ray-address", server.url, binary="unshare",
+                           env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}),
+            2, "HVD-E0216", "this host has no certificates of authorities")
     folder = tmp_path / "authorities"
     folder.mkdir()
     shutil.copy(certificates["well"][0], folder / "ca.pem")

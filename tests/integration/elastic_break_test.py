@@ -11,7 +11,8 @@ import pytest
 from elastic import NAMES, ROOT, WORKERS, Elastic, check_training, waited
 
 NOBODY = 65534
-REFUSE = [sys.executable, WORKERS / "refuse_pidfd_getfd.py"]
+PIDFD_GETFD = "438"  # on every architecture
+REFUSE = [sys.executable, WORKERS / "refuse_calls.py", PIDFD_GETFD, PIDFD_GETFD, "EPERM"]
 
 
 @pytest.fixture

@@ -245,7 +245,20 @@ def test_a_missing_agent_is_named(installed):
     os.unlink(installed.agent)
     result = installed.go("-np", "1", "--", "true")
     assert result.code == 125
-    assert str(installed.agent) in result.errors
+    assert str(installed.agent) in result.errors and "put hvdray-agent beside hvdray" in result.errors, result.errors
+
+
+def test_a_missing_dev_null_is_named(installed):
+    """As in an image that was unpacked and entered by chroot."""
+    result = installed.run("-m", "sh", "-c", 'mount -t tmpfs none /dev && exec "$0" run -np 1 -- true', installed.binary, binary="unshare")
+    assert result.code == 125 and "hvdray-agent: /dev/null: No such file or directory" in result.errors, result.errors
+
+
+def test_cmake_says_at_once_that_it_is_for_linux(tmp_path):
+    """So does pip install of the sources: it calls cmake."""
+    done = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, "-D", "CMAKE_SYSTEM_NAME=Darwin"], capture_output=True, text=True)
+    assert done.returncode != 0 and "hvdray runs on Linux only, and this is Darwin" in done.stderr, done
+    assert "compiler" not in done.stdout, done
 
 
 def test_the_agent_may_be_where_distributions_have_such_programs(installed, tmp_path):

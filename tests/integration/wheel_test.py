@@ -319,6 +319,14 @@ def test_an_agent_of_another_processor_is_named(unpacked, tmp_path):
     assert "must be for this processor" in result.stderr, result
 
 
+# Numbers of system calls are one list for all architectures since 424. Linux 5.4 ends with clone3, 435; 5.2 has no pidfd_open, 434.
+@pytest.mark.parametrize("first, code, said", [(436, 0, "test accuracy 9"), (434, 125, "hint: hvdray needs Linux 5.4 or later")])
+def test_it_trains_on_linux_5_4_and_names_it_on_older_ones(unpacked, first, code, said):
+    done = subprocess.run([sys.executable, ROOT / "tests/integration/workers/refuse_calls.py", str(first), "999", "ENOSYS",
+                           unpacked / "bin/hvdray", "run", "-np", "2", unpacked / "bin/hvdray-digits", "--epochs", "5"], capture_output=True, text=True)
+    assert done.returncode == code and said in done.stdout + done.stderr, done
+
+
 @pytest.mark.rest
 def test_the_static_program_asks_getent_where_a_module_of_the_name_service_is_missing(unpacked, tmp_path):
     (tmp_path / "nsswitch.conf").write_text("passwd: nosuchmodule files\nhosts: nosuchmodule files\n")

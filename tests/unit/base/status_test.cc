@@ -52,6 +52,11 @@ TEST(ErrnoStatusTest, NumbersWithACodeOfTheirOwnGetIt) {
   EXPECT_EQ(ErrnoStatus("open /x", ENOENT).message(), "open /x: No such file or directory");
 }
 
+TEST(ErrnoStatusTest, CallsThatTheKernelLacksNameTheOneThatHasThem) {
+  EXPECT_NE(ErrnoStatus("call", ENOSYS).hint().find("Linux 5.4"), std::string::npos);
+  EXPECT_EQ(ErrnoStatus("call", EIO).hint(), "");
+}
+
 TEST(CheckTest, FalseEndsTheProcessAndNamesTheBug) {
   EXPECT_DEATH(HVDRAY_CHECK(1 == 2), "bug: 1 == 2 is not true at .*status_test.cc");
 }

@@ -3,14 +3,18 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "base/file.h"
 #include "cluster/transport/this_machine.h"
+#include "tests/fakes/refused_call.h"
 #include "tests/fakes/stream_owner.h"
 #include "tests/fakes/temp_directory.h"
 
@@ -56,7 +60,23 @@ TEST(LocalTransportTest, AMissingAgentIsAnErrorThatNamesHostAndPath) {
   EXPECT_EQ(seen.code(), ErrorCode::kAgentStartFailed);
   EXPECT_NE(seen.message().find("localhost"), std::string::npos);
   EXPECT_NE(seen.message().find("/no/such/agent"), std::string::npos);
-  EXPECT_FALSE(seen.hint().empty());
+  EXPECT_NE(seen.hint().find("put hvdray-agent beside hvdray"), std::string::npos) << seen.hint();
+}
+
+TEST(LocalTransportTest, WantOfProcessesIsNotTheAgentsFault) {
+  Status seen;
+  std::thread([&seen] {
+    auto loop = std::move(*Loop::Create());
+    const auto transport = MakeLocalTransport(*loop, HeldProgram("/bin/cat"));
+    for (const long call : {SYS_clone, SYS_clone3}) ASSERT_TRUE(RefuseCall(call, EAGAIN));
+    transport->Start("localhost", [&](Result<AgentStart> start) {
+      seen = std::move(start).status();
+      loop->Stop();
+    });
+    loop->Run();
+  }).join();
+  EXPECT_EQ(seen.code(), ErrorCode::kOutOfResources) << seen.ToString();
+  EXPECT_EQ(seen.hint(), "");
 }
 
 TEST(LocalTransportTest, CarriesBytesBothWaysAndTellsHowTheCarrierEnded) {
