@@ -18,9 +18,11 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
+DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, LookupError, TypeError, AttributeError)
 
 
 def main():
@@ -89,13 +91,43 @@ def packages(version, folder):
         yield found[0]
 
 
-def package_problems(wheel, tarball, beside, *_debs):
-    with zipfile.ZipFile(wheel) as archive:
-        texts = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith((".cdx.json", "/THIRD-PARTY-NOTICES"))}
-    yield from content_problems(wheel.name, texts)
-    with tarfile.open(tarball) as archive:
-        texts = {item.name: archive.extractfile(item).read().decode() for item in archive if item.name.endswith("/THIRD-PARTY-NOTICES")}
-    yield from content_problems(tarball.name, {**texts, beside.name: beside.read_text()})
+def package_problems(wheel, tarball, beside, _deb, _python_deb, *images):
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            texts = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith((".cdx.json", "/THIRD-PARTY-NOTICES"))}
+        yield from content_problems(wheel.name, texts)
+    except DAMAGE as error:
+        yield f"{wheel.name} is damaged: {error}"
+    try:
+        with tarfile.open(tarball) as archive:
+            texts = {item.name: archive.extractfile(item).read().decode() for item in archive if item.name.endswith("/THIRD-PARTY-NOTICES")}
+        yield from content_problems(tarball.name, {**texts, beside.name: beside.read_text()})
+    except DAMAGE as error:
+        yield f"{tarball.name} or its list is damaged: {error}"
+        return
+    for image in images:  # tools/reproduce.py builds none
+        try:
+            with open(tarball, "rb") as packed:
+                same = programs_of_image(image) == programs_of(packed)
+            if not same:
+                yield f"{image.name} has other programs than {tarball.name}"
+        except DAMAGE as error:
+            yield f"{image.name} is damaged: {error}"
+
+
+def programs_of(file):
+    with tarfile.open(fileobj=file) as archive:
+        return {item.name.rpartition("/bin/")[2]: hashlib.sha256(archive.extractfile(item).read()).digest()
+                for item in archive if "/bin/" in item.name and item.isfile()}
+
+
+def programs_of_image(path):
+    with tarfile.open(path) as archive:
+        def blob(described):
+            return archive.extractfile("blobs/" + described["digest"].replace(":", "/"))
+
+        manifest = json.load(blob(json.load(archive.extractfile("index.json"))["manifests"][0]))
+        return {name: program for layer in manifest["layers"] for name, program in programs_of(blob(layer)).items()}
 
 
 def content_problems(package, texts):
@@ -112,8 +144,21 @@ def content_problems(package, texts):
             yield f"{package}: {part['name']} has no hash"
 
 
+def code_of(command):
+    """What stops this program stops the command, which gets the time to clean up."""
+    process = subprocess.Popen(command, stdout=sys.stderr)
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
 def fill(version, folder=None):
     made = ROOT / "dist.new"  # what an interrupted run leaves is not taken for a release, and dist/ is as it was
+    if folder and pathlib.Path(folder).resolve() == made:
+        refuse_if([f"{folder} is what this run would begin anew: give it another name"])
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     # Whatever this user's git is told about modes and ends of lines.
@@ -127,8 +172,8 @@ def fill(version, folder=None):
         images = pathlib.Path(folder).glob(f"hvdray-{version}-linux-*.oci.tar")
         for file in [*packages(version, folder), *images]:  # it may be dist/
             shutil.copyfile(file, made / file.name)
-    refuse_if(package_problems(*packages(version, made)))
-    if subprocess.run([sys.executable, ROOT / "tools/reproduce.py", "--all", made], check=False, stdout=sys.stderr).returncode != 0:
+    refuse_if(package_problems(*packages(version, made), *made.glob("*.oci.tar")))
+    if code_of([sys.executable, ROOT / "tools/reproduce.py", "--all", made]) != 0:
         refuse_if(["somebody else would not build the same"])
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made.iterdir())]
     (made / "SHA256SUMS").write_text("".join(sums))
@@ -137,4 +182,9 @@ def fill(version, folder=None):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, subprocess.CalledProcessError) as failure:  # a full disk, no git, a build that failed
+        sys.exit(f"tools/release.py: {failure}{getattr(failure, 'stderr', None) or ''}".rstrip())
+    except KeyboardInterrupt:
+        sys.exit(130)

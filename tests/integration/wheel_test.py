@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel and the tarball, on machines that have no network, no compiler and none of hvdray's libraries, and what a release is made of."""
 
+import hashlib
 import json
 import os
 import pathlib
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -405,6 +407,19 @@ sys.exit(pathlib.Path(__file__).with_name("differs").exists())
 """
 
 
+# It takes some time to end.
+REPRODUCE_FOREVER = """\
+import pathlib, signal, sys, time
+def end(*_):
+    time.sleep(0.5)
+    pathlib.Path({ended!r}).touch()
+    sys.exit(1)
+signal.signal(signal.SIGTERM, end)
+pathlib.Path({begun!r}).write_text("begun")
+signal.pause()
+"""
+
+
 @pytest.fixture
 def release(tmp_path):
     """Runs tools/release.py in a repository that has what it reads."""
@@ -450,6 +465,23 @@ def test_what_is_tagged_or_not_committed_is_not_released(release):
     assert result.returncode == 1 and "not committed" in result.stderr, result
 
 
+def make_image(path, unpacked):
+    """An OCI archive of an unpacked tarball's programs, as far as a release looks into one."""
+    blobs = path.parent / "image/blobs/sha256"
+    blobs.mkdir(parents=True)
+
+    def add(content):
+        digest = hashlib.sha256(content).hexdigest()
+        (blobs / digest).write_bytes(content)
+        return {"digest": f"sha256:{digest}"}
+
+    layer = subprocess.run(["tar", "-cz", "-C", unpacked.parent, f"{unpacked.name}/bin"], check=True, stdout=subprocess.PIPE).stdout
+    manifest = add(json.dumps({"layers": [add(layer)]}).encode())
+    (blobs.parents[1] / "index.json").write_text(json.dumps({"manifests": [manifest]}))
+    output_of("tar", "-cf", path, "-C", blobs.parents[1], "index.json", "blobs")
+    shutil.rmtree(blobs.parents[1])
+
+
 @pytest.fixture
 def packages(wheel, tarball, tmp_path):
     """A folder with what a release is made of."""
@@ -462,9 +494,9 @@ def packages(wheel, tarball, tmp_path):
     return folder
 
 
-def test_a_release_has_sums_and_says_how_to_publish_it(packages, release):
+def test_a_release_has_sums_and_says_how_to_publish_it(packages, release, unpacked):
     image = f"hvdray-{VERSION}-linux-x86_64.oci.tar"
-    (packages / image).write_text("an image")
+    make_image(packages / image, unpacked)
     result = release(VERSION, packages)
     assert result.returncode == 0 and result.stderr == f"reproduce --all {release.tree}/dist.new\n", result
     assert [line.split()[:2] for line in result.stdout.splitlines()] == [
@@ -537,6 +569,53 @@ def test_what_is_missing_is_not_released(packages, release, missing):
     next(packages.glob(missing)).unlink()
     result = release(VERSION, packages)
     assert result.returncode == 1 and f"has 0 files {missing}" in result.stderr, result
+
+
+@pytest.mark.parametrize("damaged", [["hvdray-*.whl", "hvdray-*-linux-*.tar.gz"], ["hvdray-*.oci.tar"]])
+def test_what_is_damaged_is_not_released(packages, release, unpacked, damaged):
+    """By a disk that was full, say."""
+    make_image(packages / f"hvdray-{VERSION}-linux-x86_64.oci.tar", unpacked)
+    for pattern in damaged:
+        (path,) = packages.glob(pattern)
+        os.truncate(path, path.stat().st_size // 2)
+    result = release(VERSION, packages)
+    said = result.stderr.splitlines()
+    assert result.returncode == 1 and len(said) == len(damaged) and all(" damaged: " in line for line in said), result
+    assert not (release.tree / "dist").exists()
+
+
+def test_an_image_of_another_build_is_not_released(packages, release, unpacked, tmp_path):
+    shutil.copytree(unpacked, tmp_path / "other", symlinks=True)
+    with open(tmp_path / "other/bin/hvdray-digits", "ab") as program:
+        program.write(b"older")
+    make_image(packages / f"hvdray-{VERSION}-linux-x86_64.oci.tar", tmp_path / "other")
+    result = release(VERSION, packages)
+    assert result.returncode == 1 and ".oci.tar has other programs than hvdray-" in result.stderr, result
+
+
+def test_a_folder_that_a_release_would_begin_anew_is_not_taken(packages, release):
+    """Where a run that failed has left them."""
+    left = release.tree / "dist.new"
+    shutil.copytree(packages, left)
+    result = release(VERSION, left)
+    assert result.returncode == 1 and f"{left} is what this run would begin anew" in result.stderr, result
+    assert sorted(os.listdir(left)) == sorted(os.listdir(packages))
+
+
+def test_a_release_that_fails_or_is_stopped_says_so_in_a_line(packages, release):
+    begun, ended = release.tree / "begun", release.tree.parent / "ended"
+    os.mkfifo(begun)
+    (release.tree / "tools/reproduce.py").write_text(REPRODUCE_FOREVER.format(begun=str(begun), ended=str(ended)))
+    (release.tree / ".git/info/exclude").write_text("begun\n")
+    release("1", commit=True)
+    process = subprocess.Popen([sys.executable, release.tree / "tools/release.py", VERSION, packages], stderr=subprocess.PIPE, text=True)
+    begun.read_text()
+    process.send_signal(signal.SIGINT)
+    assert (process.communicate(timeout=100)[1], process.returncode) == ("", 130)
+    assert ended.exists() and not (release.tree / "dist").exists()
+    shutil.rmtree(release.tree / ".git")
+    result = release(commit=False)
+    assert result.returncode == 1 and "not a git repository" in result.stderr and "Traceback" not in result.stderr, result
 
 
 def test_it_goes_without_a_trace(wheel, installed):
