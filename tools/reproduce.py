@@ -12,12 +12,14 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 from build_wheel import BUILD, LINKED, ROOT, SHARED
 
+STOPPED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TOOLS = ("git", "ninja", "ccache", "faketime", "localedef", "taskset", "unshare")
 # Stands before the compiler's cache, which can't be told what to leave alone. {chosen}: names of objects, one a line.
 SOME_WITHOUT_CACHE = """\
@@ -42,6 +44,8 @@ def main():
     given = pathlib.Path(words[0])
     if not any(given.glob("*.whl")) or not (BUILD / "build.ninja").is_file():
         fail(f"no wheel in {given}, or no build/wheel here: run tools/build_wheel.py and tools/build_tarball.py first")
+    for number in STOPPED_BY:
+        signal.signal(number, stop)
     for tool in TOOLS:
         if not shutil.which(tool):
             fail(f"{tool} is missing: tools/install_packages.sh build test")
@@ -60,6 +64,12 @@ def main():
             sys.exit(1)
     print(f"{len(objects)} objects, of which {compiled} were compiled again without a cache, {len(programs)} programs and libraries, and "
           f"{len(pairs) - len(objects) - len(programs)} packages and lists are the same")
+
+
+def stop(number, _frame):
+    for again in STOPPED_BY:
+        signal.signal(again, signal.SIG_IGN)  # while it is cleaned up
+    sys.exit(128 + number)
 
 
 def fail(problem):
@@ -84,11 +94,17 @@ class Elsewhere:
         self._copy_tree()
 
     def run(self, *command, **variables):
-        """Shows what it says only if it fails."""
-        done = subprocess.run([*self._before, *command], cwd=self.scratch, umask=0o077, env={**self._environment, **variables},
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{done.stdout.decode(errors='replace')[-40000:]}\ntools/reproduce.py: elsewhere this failed: {' '.join(map(str, command))}")
+        """Shows what it says only if it fails. What stops this program stops all that the command has started."""
+        process = subprocess.Popen([*self._before, *command], cwd=self.scratch, umask=0o077, env={**self._environment, **variables},
+                                   start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)  # ninja ends compilers, which have groups of their own
+            process.communicate()  # until nobody is left who writes into the folder
+            raise
+        if process.returncode != 0:
+            sys.exit(f"{said.decode(errors='replace')[-40000:]}\ntools/reproduce.py: elsewhere this failed: {' '.join(map(str, command))}")
 
     def without_cache(self, chosen):
         """Has these compiled without the cache, and returns the file that will list which were."""
@@ -107,6 +123,8 @@ class Elsewhere:
         self.run("git", "clone", "--quiet", "--shared", ROOT, self.tree)
         changed = git("diff", "--name-only", "--no-renames", "-z", "HEAD") + git("ls-files", "--others", "--exclude-standard", "-z")
         for name in filter(None, changed.split("\0")):
+            if name.endswith("/"):
+                continue  # another repository
             target = self.tree / name
             target.unlink(missing_ok=True)
             if os.path.lexists(ROOT / name):

@@ -2,8 +2,11 @@
 """tools/reproduce.py in a tree of a few lines, all of which tell who compiled and packed them. wheel_test.py runs it in this tree."""
 
 import os
+import pathlib
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -81,7 +84,7 @@ def tree(tmp_path_factory):
         return subprocess.run([sys.executable, folder / "tools/reproduce.py", *words], capture_output=True, text=True, cwd=folder,
                               **{"env": environment, **more})
 
-    run.folder = folder
+    run.folder, run.environment = folder, environment
     return run
 
 
@@ -154,3 +157,48 @@ def test_a_build_that_fails_elsewhere_is_named(tree):
     (tree.folder / "new.cc").unlink()
     assert result.returncode == 1 and "error: #error not here" in result.stderr, result
     assert re.search(r"tools/reproduce.py: elsewhere this failed: .*build_wheel.py", result.stderr.splitlines()[-1]), result
+
+
+# A compiler of ninja's, which has a process group of its own.
+WAITS = """
+add_custom_target(waits ALL COMMAND sh -c "echo $$ >'{begun}'; exec sleep 1000" VERBATIM)
+"""
+
+
+def is_running(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_stops_it_stops_the_build_and_nothing_is_left(tree, tmp_path, number):
+    begun, scratch = tmp_path / "begun", tmp_path / "scratch"
+    os.mkfifo(begun)
+    scratch.mkdir()
+    lists = tree.folder / "CMakeLists.txt"
+    text = lists.read_text()
+    lists.write_text(text + WAITS.format(begun=begun))
+    fifo = os.open(begun, os.O_RDWR)
+    process = subprocess.Popen([sys.executable, tree.folder / "tools/reproduce.py", "given"], cwd=tree.folder, env={**tree.environment, "TMPDIR": str(scratch)},
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert select.select([fifo], [], [], 100)[0], "the build has not begun"
+        pid = int(os.read(fifo, 100))
+        assert is_running(pid)
+        process.send_signal(number)
+        assert (process.communicate(timeout=100)[0], process.returncode) == ("", 128 + number)
+        assert not is_running(pid) and list(scratch.iterdir()) == []
+    finally:
+        lists.write_text(text)
+        process.kill()
+        process.wait()
+        os.close(fifo)
+
+
+def test_another_repository_in_the_tree_is_left_out(tree):
+    output_of("git", "init", "-q", tree.folder / "other")
+    result = tree("given")
+    shutil.rmtree(tree.folder / "other")
+    assert "Traceback" not in result.stderr and "given/date.whl differs" in result.stderr, result
