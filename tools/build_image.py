@@ -23,7 +23,7 @@ MAX_BYTES = 20_000_000
 
 def main():
     folder, *words = sys.argv[1:] or [""]
-    if not folder or words[:1] not in ([], ["--python"]) or len(words) > 2:
+    if not folder or folder.startswith("-") or words[:1] not in ([], ["--python"]) or len(words) > 2:
         sys.exit(__doc__)
     if not shutil.which("buildah"):
         sys.exit("tools/build_image.py: buildah is missing: tools/install_packages.sh image")

@@ -4,6 +4,7 @@
 # FOLDER stays as it was.
 # Usage: tools/build_site.sh [FOLDER]     (default: build/site)
 set -euo pipefail
+[[ $# -le 1 && ${1:-} != -* ]] || { echo "usage: ${0##*/} [FOLDER]" >&2; exit 2; }
 folder=$(realpath -m -- "${1:-$(dirname "$0")/../build/site}")
 cd "$(dirname "$0")/.."
 case $PWD/ in "$folder"/*) echo "${0##*/}: $folder is no place for the site: this tree is in it" >&2; exit 2 ;; esac

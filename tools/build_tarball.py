@@ -24,7 +24,7 @@ from build_wheel import BUILD, LINKED, PROGRAMS, ROOT
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     if not (BUILD / "build.ninja").exists():
         sys.exit("tools/build_tarball.py: there is no build/wheel; run tools/build_wheel.py first")

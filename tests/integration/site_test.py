@@ -121,6 +121,11 @@ def test_a_page_that_is_wrong_stops_the_build_and_is_named(tmp_path):
     assert [path.name for path in (tree / "build/site").iterdir()] == ["searchindex.js"]
 
 
+def test_options_are_no_folders():
+    done = build(ROOT, "--help")
+    assert (done.returncode, done.stderr) == (2, "usage: build_site.sh [FOLDER]\n")
+
+
 def test_a_folder_with_something_else_is_not_replaced(tmp_path):
     (tmp_path / "precious").write_text("x")
     for folder in (tmp_path, tmp_path / "precious", ROOT.parent):

@@ -551,6 +551,12 @@ def test_its_sums_are_signed_as_it_says_and_verified_as_security_md_says(package
     assert changed.returncode != 0 and "incorrect signature" in changed.stderr, changed
 
 
+@pytest.mark.parametrize("kind", ["wheel", "tarball", "deb", "image"])
+def test_what_packs_takes_no_option_for_a_folder(kind, tmp_path):
+    result = subprocess.run([sys.executable, ROOT / f"tools/build_{kind}.py", "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.returncode, list(tmp_path.iterdir())) == (1, []) and f"\nUsage: tools/build_{kind}.py FOLDER" in result.stderr, result
+
+
 @pytest.mark.parametrize("lost, said", [("licenses", "gloo has no licence"), ("components", "gloo has no hash"), (None, "no list of what")])
 def test_what_lacks_a_licence_a_hash_or_a_list_is_not_released(packages, release, lost, said):
     beside = next(packages.glob("*.cdx.json"))
